@@ -1,0 +1,50 @@
+# Everything needs Go and make only; `make services`, and what rests on it,
+# installs the rest from Debian packages.
+
+GO     ?= go
+BIN    ?= bin
+SERVICES = ./internal/services/services.sh
+
+# staticcheck is fetched by the Go toolchain, pinned, and kept out of go.mod.
+STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Flags for go test: PKG=./relay RUN=TestWindow narrow it, ARGS adds flags.
+PKG    ?= ./...
+RUN    ?= .
+ARGS   ?=
+
+# A recipe that needs the servers begins with this: the three
+# WAYBILL_TEST_* variables are then in its environment.
+WITH_SERVICES = env="$$($(SERVICES) up)" || exit 1; eval "$$env"
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test lint bench soak services services-stop
+
+help: ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+demo: ## watch deliveries go through a real queue, nothing installed (ARGS='--json')
+	@$(GO) run ./cmd/bridge demo $(ARGS)
+
+build: ## bin/bridge and bin/worker
+	$(GO) build -trimpath -o $(BIN)/ ./cmd/bridge ./cmd/worker
+
+test: lint ## vet, gofmt, staticcheck, then every test under the race detector
+	@$(WITH_SERVICES); $(GO) test -race -p 2 -timeout 10m -run '$(RUN)' $(ARGS) $(PKG)
+
+lint: ## go vet, gofmt and staticcheck
+	@$(GO) vet ./...
+	@out="$$(gofmt -l .)"; [ -z "$$out" ] || { echo "gofmt -w is wanted for:" $$out >&2; exit 1; }
+	@$(STATICCHECK) ./...
+
+bench: ## fire to ack, deliveries per second, beside the same SQL alone
+	@$(WITH_SERVICES); $(GO) run ./bench $(ARGS)
+
+soak: ## the long fault runs
+	@$(WITH_SERVICES); $(GO) test -tags soak -p 1 -timeout 2h -run '$(RUN)' $(ARGS) $(PKG)
+
+services: ## start PostgreSQL, Redis and RabbitMQ on loopback; prints export lines
+	@$(SERVICES) up
+
+services-stop: ## stop the three servers
+	@$(SERVICES) stop

@@ -1,0 +1,85 @@
+# Installing the servers from Debian packages. Sourced by services.sh.
+
+# postgres_bin prints the directory of the newest server programs, if any.
+postgres_bin() {
+	local dir
+	dir=$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
+	if [ -x "$dir/initdb" ]; then
+		echo "$dir"
+	elif dir=$(command -v initdb); then
+		dirname "$dir"
+	fi
+}
+
+# rabbitmq_bin is the server itself, not Debian's wrapper in sbin, which starts
+# it only as its own user and with the distribution's settings.
+rabbitmq_bin=/usr/lib/rabbitmq/bin/rabbitmq-server
+
+# install_missing SERVER... installs the packages of the servers that are
+# wanted and not there, and the C compiler that go test -race needs.
+install_missing() {
+	local missing=() hint=() name
+	for name in "$@"; do
+		case $name in
+		postgres)
+			[ -n "$(postgres_bin)" ] || { missing+=(postgresql) hint+=(WAYBILL_TEST_POSTGRES); }
+			;;
+		redis)
+			command -v redis-server >/dev/null || { missing+=(redis-server) hint+=(WAYBILL_TEST_REDIS); }
+			;;
+		rabbitmq)
+			[ -x "$rabbitmq_bin" ] || { missing+=(rabbitmq-server) hint+=(WAYBILL_TEST_AMQP); }
+			;;
+		esac
+	done
+	local servers=("${missing[@]}")
+	if ! command -v "${CC:-gcc}" >/dev/null || [ ! -e /usr/include/stdlib.h ]; then
+		missing+=(gcc libc6-dev)
+	fi
+	[ "${#missing[@]}" -gt 0 ] || return 0
+
+	if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+		apt_install "${missing[@]}"
+	elif [ "${#servers[@]}" -gt 0 ]; then
+		die "missing: ${servers[*]}. Run 'apt-get install ${missing[*]}' as root, or name running servers in ${hint[*]}"
+	elif ! command -v "${CC:-cc}" >/dev/null; then
+		say "no C compiler found: 'go test -race' needs one (on Debian: gcc and libc6-dev)"
+	fi
+}
+
+# apt_install PACKAGE... installs without starting anything: the packages' own
+# units listen on every address of the machine, and are of no use here.
+apt_install() {
+	say "installing $*"
+	local policy=/usr/sbin/policy-rc.d ours="" log
+	if [ ! -e "$policy" ]; then
+		printf '#!/bin/sh\nexit 101\n' >"$policy"
+		chmod 755 "$policy"
+		ours=yes
+	fi
+	log=$(mktemp)
+	local apt=(apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+	local ok=yes
+	{
+		"${apt[@]}" update &&
+			DEBIAN_FRONTEND=noninteractive "${apt[@]}" install --no-install-recommends "$@"
+	} </dev/null >"$log" 2>&1 || ok=""
+	[ -z "$ours" ] || rm -f "$policy"
+	[ -n "$ok" ] || die "apt-get could not install $*: $(grep -m 1 '^E:' "$log" || tail -n 1 "$log") (all of it is in $log)"
+	rm -f "$log"
+	keep_units_down "$@"
+}
+
+# keep_units_down PACKAGE... sees to it that the next start of the machine does
+# not bring up the units of the packages that we have just installed.
+keep_units_down() {
+	command -v systemctl >/dev/null || return 0
+	local package
+	for package in "$@"; do
+		case $package in
+		postgresql) systemctl --quiet disable postgresql.service ;;
+		redis-server) systemctl --quiet disable redis-server.service ;;
+		rabbitmq-server) systemctl --quiet disable rabbitmq-server.service epmd.service epmd.socket ;;
+		esac >/dev/null 2>&1 || true
+	done
+}
