@@ -1,0 +1,152 @@
+package waybill
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxNameLength bounds event names and receiver keys, in bytes.
+const maxNameLength = 255
+
+// EventOptions says how an event type is recorded.
+type EventOptions struct {
+	// Version of the payload, recorded with each event. Defaults to 1.
+	Version int
+}
+
+// RawEvent is an event whose payload is JSON already, fired by name and without
+// a declared Go type.
+type RawEvent struct {
+	Name    string
+	Version int             // Defaults to 1.
+	Payload json.RawMessage // kept byte for byte
+	Headers map[string]string
+}
+
+// eventType is what Declare recorded of a Go type.
+type eventType struct {
+	name    string
+	version int
+}
+
+// Declare registers the Go type T as the event of that name. The name is what is
+// stored, so T may be renamed freely; T is encoded with encoding/json. What is
+// wrong with a declaration is told by Registry.Err.
+func Declare[T any](reg *Registry, name string, opts EventOptions) {
+	reg.declare(reflect.TypeFor[T](), name, opts)
+}
+
+func (r *Registry) declare(t reflect.Type, name string, opts EventOptions) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := validateName("event name", name); err != nil {
+		r.fail(fmt.Errorf("declare %s: %w", t, err))
+		return
+	}
+	if name == AnyEvent {
+		r.fail(fmt.Errorf("declare %s: %q stands for every event and cannot name one", t, name))
+		return
+	}
+	if opts.Version < 0 {
+		r.fail(fmt.Errorf("declare %s: version %d is negative", t, opts.Version))
+		return
+	}
+	declared := eventType{name: name, version: max(opts.Version, 1)}
+	for other, had := range r.types {
+		switch {
+		case other == t && had == declared:
+			return // the same declaration twice is one
+		case other == t:
+			r.fail(fmt.Errorf("declare %s as %q: it is declared as %q already", t, name, had.name))
+			return
+		case had.name == name:
+			r.fail(fmt.Errorf("declare %s as %q: %s has that name already", t, name, other))
+			return
+		}
+	}
+	r.types[t] = declared
+}
+
+// encode turns a fired value into its recorded form. A pointer fires what it
+// points to.
+func (r *Registry) encode(event any) (RawEvent, error) {
+	switch raw := event.(type) {
+	case RawEvent:
+		return raw.checked()
+	case *RawEvent:
+		if raw != nil {
+			return raw.checked()
+		}
+	case nil:
+		return RawEvent{}, errors.New("fire: the event is nil")
+	}
+	value := reflect.ValueOf(event)
+	if value.Kind() == reflect.Pointer {
+		if value.IsNil() {
+			return RawEvent{}, fmt.Errorf("fire: the event is a nil %T", event)
+		}
+		value = value.Elem()
+	}
+	r.mu.RLock()
+	declared, ok := r.types[value.Type()]
+	r.mu.RUnlock()
+	if !ok {
+		return RawEvent{}, fmt.Errorf("fire: %s is not a declared event; call waybill.Declare[%s](registry, name, waybill.EventOptions{}) first",
+			value.Type(), value.Type().Name())
+	}
+	payload, err := json.Marshal(value.Interface())
+	if err != nil {
+		return RawEvent{}, fmt.Errorf("fire %s: encode payload: %w", declared.name, err)
+	}
+	return RawEvent{Name: declared.name, Version: declared.version, Payload: payload}, nil
+}
+
+// checked refuses what a store could not keep, before anything is written.
+func (e RawEvent) checked() (RawEvent, error) {
+	if err := validateName("event name", e.Name); err != nil {
+		return e, fmt.Errorf("fire: %w", err)
+	}
+	if e.Name == AnyEvent {
+		return e, fmt.Errorf("fire: %q stands for every event and cannot name one", e.Name)
+	}
+	if e.Version < 0 {
+		return e, fmt.Errorf("fire %s: version %d is negative", e.Name, e.Version)
+	}
+	e.Version = max(e.Version, 1)
+	if !utf8.Valid(e.Payload) {
+		return e, fmt.Errorf("fire %s: the payload is not UTF-8", e.Name)
+	}
+	var probe json.RawMessage
+	if err := json.Unmarshal(e.Payload, &probe); err != nil {
+		return e, fmt.Errorf("fire %s: the payload is not JSON: %w", e.Name, err)
+	}
+	for key, value := range e.Headers {
+		if !storable(key) || !storable(value) {
+			return e, fmt.Errorf("fire %s: header %q holds text that is not UTF-8 or has a NUL", e.Name, key)
+		}
+	}
+	return e, nil
+}
+
+func validateName(what, name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("the %s is empty", what)
+	case len(name) > maxNameLength:
+		return fmt.Errorf("the %s has %d bytes, more than %d: %.40q…", what, len(name), maxNameLength, name)
+	case !storable(name) || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		return fmt.Errorf("the %s %q holds control characters or is not UTF-8", what, name)
+	case strings.TrimSpace(name) != name:
+		return fmt.Errorf("the %s %q begins or ends with white space", what, name)
+	}
+	return nil
+}
+
+// storable reports whether every store can keep the text.
+func storable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
+}

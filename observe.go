@@ -1,0 +1,43 @@
+package waybill
+
+import "time"
+
+// Observer is told what relays and workers do, as it happens; metrics and
+// ledgers hang off it. It is called from many goroutines and must not block.
+type Observer func(Observation)
+
+// Observe calls the observer, if there is one.
+func (o Observer) Observe(seen Observation) {
+	if o != nil {
+		o(seen)
+	}
+}
+
+// Observation is one thing that happened. Fields that do not apply are zero.
+type Observation struct {
+	Kind       ObservationKind
+	Lane       string
+	Receiver   string
+	DeliveryID int64
+	Count      int           // rows, for what happens to a batch
+	Status     Status        // ObservedAck: the outcome that landed
+	Deferred   bool          // ObservedAck: failed without spending an attempt
+	Refusal    Refusal       // ObservedRefusal
+	Elapsed    time.Duration // ObservedTake: since the hand-off; ObservedRun: the run
+	Err        error
+}
+
+// ObservationKind says what happened.
+type ObservationKind string
+
+const (
+	ObservedClaim    ObservationKind = "claim"     // a relay claimed Count rows
+	ObservedEnqueue  ObservationKind = "enqueue"   // the queue accepted Count messages
+	ObservedGiveBack ObservationKind = "give_back" // Count rows were given back unrun
+	ObservedTake     ObservationKind = "take"      // a worker took a row
+	ObservedRefusal  ObservationKind = "refusal"   // a message was refused by its row
+	ObservedRun      ObservationKind = "run"       // a receiver returned
+	ObservedExtend   ObservationKind = "extend"    // a lease was extended
+	ObservedLost     ObservationKind = "lost"      // a run lost its claim
+	ObservedAck      ObservationKind = "ack"       // an outcome was recorded
+)

@@ -1,0 +1,149 @@
+package waybill
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Registry holds what a process declares: its events and its receivers. Nothing
+// of it is stored in the database, so moving a receiver to another lane moves
+// what it is owed. It is safe for use by many goroutines.
+type Registry struct {
+	mu        sync.RWMutex
+	types     map[reflect.Type]eventType
+	receivers map[string]*Receiver
+	order     []*Receiver // in order of declaration
+	errs      []error
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry {
+	return &Registry{types: map[reflect.Type]eventType{}, receivers: map[string]*Receiver{}}
+}
+
+// Err returns everything that is wrong with the declarations so far, or nil.
+// Stores, relays and workers refuse a registry that has an error.
+func (r *Registry) Err() error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return errors.Join(r.errs...)
+}
+
+func (r *Registry) fail(err error) { r.errs = append(r.errs, err) }
+
+// Add registers a receiver, with defaults for what it leaves out.
+func (r *Registry) Add(receiver Receiver) {
+	done := receiver.withDefaults()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := done.validate(); err != nil {
+		r.fail(fmt.Errorf("receiver %q: %w", done.Key, err))
+		return
+	}
+	if _, ok := r.receivers[done.Key]; ok {
+		r.fail(fmt.Errorf("receiver %q: that key is declared already; every receiver needs its own", done.Key))
+		return
+	}
+	r.receivers[done.Key] = done
+	r.order = append(r.order, done)
+}
+
+// addTyped registers a receiver of a declared Go type.
+func (r *Registry) addTyped(t reflect.Type, receiver Receiver) {
+	r.mu.Lock()
+	declared, ok := r.types[t]
+	if !ok {
+		r.fail(fmt.Errorf("receiver %q: %s is not a declared event; call waybill.Declare[%s] first", receiver.Key, t, t.Name()))
+	} else if receiver.Targets != nil && receiver.Targets.of != t {
+		ok = false
+		r.fail(fmt.Errorf("receiver %q: its targets take a %s, the receiver a %s", receiver.Key, receiver.Targets.of, t))
+	}
+	r.mu.Unlock()
+	if ok {
+		receiver.Event = declared.name
+		r.Add(receiver)
+	}
+}
+
+// Receiver returns the receiver with that key.
+func (r *Registry) Receiver(key string) (*Receiver, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	receiver, ok := r.receivers[key]
+	return receiver, ok
+}
+
+// Receivers returns all receivers in order of declaration.
+func (r *Registry) Receivers() []*Receiver {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Clone(r.order)
+}
+
+// Lanes returns every lane, sorted. The default lane always exists.
+func (r *Registry) Lanes() []string {
+	lanes := map[string]bool{DefaultLane: true}
+	for _, receiver := range r.Receivers() {
+		lanes[receiver.Lane] = true
+	}
+	return slices.Sorted(maps.Keys(lanes))
+}
+
+// CheckLane refuses a lane that nobody declared: a relay for a misspelt lane
+// would claim nothing, for ever, and look healthy.
+func (r *Registry) CheckLane(lane string) error {
+	if lanes := r.Lanes(); !slices.Contains(lanes, lane) {
+		return fmt.Errorf("unknown lane %q; declared: %s", lane, strings.Join(lanes, ", "))
+	}
+	return nil
+}
+
+// LaneReceivers returns the receivers declared in the lane, sorted by key.
+func (r *Registry) LaneReceivers(lane string) []*Receiver {
+	return r.sorted(func(receiver *Receiver) bool { return receiver.Lane == lane })
+}
+
+// NamedKeys returns the keys of all receivers in lanes other than the default
+// one, sorted. The default lane is everything but these, whether declared or not,
+// so that no row is without a lane.
+func (r *Registry) NamedKeys() []string {
+	return Keys(r.sorted(func(receiver *Receiver) bool { return receiver.Lane != DefaultLane }))
+}
+
+func (r *Registry) sorted(keep func(*Receiver) bool) []*Receiver {
+	kept := slices.DeleteFunc(r.Receivers(), func(receiver *Receiver) bool { return !keep(receiver) })
+	slices.SortFunc(kept, func(a, b *Receiver) int { return cmp.Compare(a.Key, b.Key) })
+	return kept
+}
+
+// Keys returns the receivers' keys, in their order.
+func Keys(receivers []*Receiver) []string {
+	keys := make([]string, len(receivers))
+	for i, receiver := range receivers {
+		keys[i] = receiver.Key
+	}
+	return keys
+}
+
+// Leases returns each receiver's own lease, sorted by key: what a take stamps.
+func (r *Registry) Leases() []ReceiverLease {
+	receivers := r.sorted(func(*Receiver) bool { return true })
+	leases := make([]ReceiverLease, len(receivers))
+	for i, receiver := range receivers {
+		leases[i] = ReceiverLease{Receiver: receiver.Key, Lease: receiver.Lease}
+	}
+	return leases
+}
+
+// ReceiverLease is the lease that a receiver's runs hold.
+type ReceiverLease struct {
+	Receiver string
+	Lease    time.Duration
+}

@@ -1,0 +1,150 @@
+package waybill
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Refusal is why a row refused a message. None of them is an error: each is the
+// outcome the take exists for, and a count of them measures how far leases fall
+// short of the queue's backlog.
+type Refusal string
+
+const (
+	RefusedReclaimed Refusal = "reclaimed"        // a later claim holds the row: the lease lapsed in the queue
+	RefusedTaken     Refusal = "taken"            // a copy of this message was taken already
+	RefusedSettled   Refusal = "settled"          // the delivery is done
+	RefusedCancelled Refusal = "cancelled"        // the delivery was withdrawn
+	RefusedNoRow     Refusal = "no_row"           // there is no such delivery
+	RefusedReceiver  Refusal = "unknown_receiver" // this worker has no such receiver; the row is held as before
+)
+
+// Taken is the answer to one message: a delivery to run under a lease, or a
+// refusal.
+type Taken struct {
+	Message  Message
+	Delivery *Delivery
+	Lease    *Lease
+	Refused  Refusal // empty if taken
+}
+
+// Take offers messages to their rows and returns an answer for each, in order.
+// It is the only way from a message to a run: a copy that is stale, late or
+// repeated is refused here, and changes nothing.
+//
+// An error means that nothing is known. If the rows were taken after all, their
+// leases bring them back; the messages may be offered again meanwhile.
+func Take(ctx context.Context, store Store, by string, messages []Message) ([]Taken, error) {
+	answers := make([]Taken, len(messages))
+	leases := store.Registry().Leases()
+	for _, round := range rounds(messages) {
+		if err := takeRound(ctx, store, TakeRequest{By: by, Leases: leases}, messages, round, answers); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// takeRound offers the messages at the given indexes, whose ids are distinct.
+func takeRound(ctx context.Context, store Store, request TakeRequest, messages []Message, round []int, answers []Taken) error {
+	at := make(map[int64]int, len(round))
+	for _, i := range round {
+		answers[i] = Taken{Message: messages[i], Refused: RefusedNoRow}
+		if messages[i].Claim.Complete() { // half a claim matches nothing
+			request.Messages = append(request.Messages, messages[i])
+			at[messages[i].DeliveryID] = i
+		}
+	}
+	requested := time.Now() // before the request is sent: the lease must end early, never late
+	deliveries, err := store.Take(ctx, request)
+	if err != nil {
+		return fmt.Errorf("take %d deliveries: %w", len(request.Messages), err)
+	}
+	for _, d := range deliveries {
+		answer := &answers[at[d.ID]]
+		answer.Delivery, answer.Refused = d, ""
+		answer.Lease = NewLease(requested, Message{DeliveryID: d.ID, Claim: d.Claim}, d.Lease)
+		delete(at, d.ID)
+	}
+	return classify(ctx, store, at, answers)
+}
+
+// classify says why each of the remaining messages was refused.
+func classify(ctx context.Context, store Store, at map[int64]int, answers []Taken) error {
+	if len(at) == 0 {
+		return nil
+	}
+	ids := make([]int64, 0, len(at))
+	for id := range at {
+		ids = append(ids, id)
+	}
+	rows, err := store.Look(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("look at %d refused deliveries: %w", len(ids), err)
+	}
+	for _, row := range rows {
+		answer := &answers[at[row.ID]]
+		answer.Refused = refusal(row, answer.Message)
+	}
+	return nil
+}
+
+func refusal(row RowState, message Message) Refusal {
+	switch {
+	case row.Status == Cancelled:
+		return RefusedCancelled
+	case !row.Status.Owed():
+		return RefusedSettled
+	case row.Status == Claimed && row.Claim == message.Claim:
+		return RefusedReceiver // all but the receiver matched
+	case row.HandedOffAt > message.Claim.At:
+		return RefusedReclaimed
+	case row.Status == Claimed && row.TakenAt == 0:
+		return RefusedReclaimed // and given back since
+	default:
+		return RefusedTaken // it runs, or failed since
+	}
+}
+
+// Record writes outcomes to their rows and reports of each, in order, whether it
+// landed. Where it did not, the claim was lost: another run has the row.
+func Record(ctx context.Context, store Store, acks []Ack) ([]bool, error) {
+	landed := make([]bool, len(acks))
+	messages := make([]Message, len(acks))
+	for i, ack := range acks {
+		messages[i] = ack.Message
+	}
+	for _, round := range rounds(messages) {
+		batch := make([]Ack, len(round))
+		at := make(map[int64]int, len(round))
+		for j, i := range round {
+			batch[j] = acks[i]
+			at[acks[i].DeliveryID] = i
+		}
+		ids, err := store.Ack(ctx, batch)
+		if err != nil {
+			return nil, fmt.Errorf("record %d outcomes: %w", len(batch), err)
+		}
+		for _, id := range ids {
+			landed[at[id]] = true
+		}
+	}
+	return landed, nil
+}
+
+// rounds splits messages into groups of indexes in which no id repeats, keeping
+// order: a statement matches each id with one claim only.
+func rounds(messages []Message) [][]int {
+	var groups [][]int
+	repeats := make(map[int64]int, len(messages))
+	for i, message := range messages {
+		n := repeats[message.DeliveryID]
+		repeats[message.DeliveryID]++
+		if n == len(groups) {
+			groups = append(groups, make([]int, 0, len(messages)-i))
+		}
+		groups[n] = append(groups[n], i)
+	}
+	return groups
+}
