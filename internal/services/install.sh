@@ -51,11 +51,12 @@ install_missing() {
 # units listen on every address of the machine, and are of no use here.
 apt_install() {
 	say "installing $*"
-	local policy=/usr/sbin/policy-rc.d ours="" log
+	local policy=/usr/sbin/policy-rc.d log
 	if [ ! -e "$policy" ]; then
 		printf '#!/bin/sh\nexit 101\n' >"$policy"
 		chmod 755 "$policy"
-		ours=yes
+		# Expanded now: the name is local, and the trap outlives it.
+		trap "rm -f $policy" EXIT
 	fi
 	log=$(mktemp)
 	local apt=(apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
@@ -64,7 +65,6 @@ apt_install() {
 		"${apt[@]}" update &&
 			DEBIAN_FRONTEND=noninteractive "${apt[@]}" install --no-install-recommends "$@"
 	} </dev/null >"$log" 2>&1 || ok=""
-	[ -z "$ours" ] || rm -f "$policy"
 	[ -n "$ok" ] || die "apt-get could not install $*: $(grep -m 1 '^E:' "$log" || tail -n 1 "$log") (all of it is in $log)"
 	rm -f "$log"
 	keep_units_down "$@"

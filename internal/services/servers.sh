@@ -2,16 +2,6 @@
 # Sourced by services.sh. Each keeps everything in $state/NAME, and runs as the
 # user that its Debian package brought when we are root.
 
-port_of() { cat "$state/$1/port" 2>/dev/null; }
-
-# fresh_port NAME OFFSET keeps the port of the last time if it is still free.
-fresh_port() {
-	local port
-	port=$(port_of "$1") && [ -n "$port" ] && ! taken "$port" || port=$(pick "$2") || return 1
-	echo "$port" >"$state/$1/port"
-	echo "$port"
-}
-
 # PostgreSQL -----------------------------------------------------------------
 
 postgres_url() { echo "postgres://waybill:$secret@127.0.0.1:$(port_of postgres)/postgres?sslmode=disable"; }
@@ -31,7 +21,7 @@ postgres_start() {
 	postgres_stop
 	version=$("$bin/postgres" --version | sed -E 's/[^0-9]*([0-9]+).*/\1/')
 	[ "$(cat "$data/PG_VERSION" 2>/dev/null)" = "$version" ] || rm -rf "$data"
-	port=$(fresh_port postgres 432) || return 1
+	port=$(pick postgres 432) || return 1
 	if [ ! -d "$data" ]; then
 		(umask 077 && echo "$secret" >"$dir/password")
 		give postgres "$dir"
@@ -58,7 +48,8 @@ postgres_start() {
 		postgres_answers
 }
 
-postgres_stop() { end "$state/postgres/data/postmaster.pid" postgres; }
+# INT is PostgreSQL's fast stop; TERM would wait for every client to leave.
+postgres_stop() { end "$state/postgres/data/postmaster.pid" postgres INT; }
 
 # Redis ----------------------------------------------------------------------
 
@@ -74,7 +65,7 @@ redis_start() {
 	local dir=$state/redis port
 	mkdir -p "$dir"
 	redis_stop
-	port=$(fresh_port redis 379) || return 1
+	port=$(pick redis 379) || return 1
 	(umask 077 && cat >"$dir/redis.conf") <<-CONF
 		bind 127.0.0.1
 		port $port
@@ -93,7 +84,7 @@ redis_start() {
 	await 20 redis_answers
 }
 
-redis_stop() { end "$state/redis/pid" redis-server; }
+redis_stop() { end "$state/redis/pid" redis-server TERM; }
 
 # RabbitMQ -------------------------------------------------------------------
 
@@ -124,7 +115,7 @@ rabbitmq_start() {
 	local dir=$state/rabbitmq port
 	mkdir -p "$dir"
 	rabbitmq_stop
-	port=$(fresh_port rabbitmq 672) || return 1
+	port=$(pick rabbitmq 672) || return 1
 	(umask 077 && cat >"$dir/rabbitmq.conf") <<-CONF
 		listeners.tcp.1 = 127.0.0.1:$port
 		management.tcp.ip = 127.0.0.1
@@ -156,7 +147,7 @@ rabbitmq_start() {
 
 rabbitmq_stop() {
 	local port
-	end "$state/rabbitmq/pid" beam.smp
+	end "$state/rabbitmq/pid" beam.smp TERM
 	# epmd leaves by itself only when asked, and only once no node is left.
 	if port=$(port_of rabbitmq) && taken $((port + 2)); then
 		ERL_EPMD_PORT=$((port + 2)) epmd -kill >/dev/null 2>&1 || true

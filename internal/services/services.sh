@@ -23,40 +23,54 @@ state=${WAYBILL_SERVICES_DIR:-/var/tmp/waybill-services-$(id -u)}
 say() { printf 'services: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
+# other USER: we are root and must become USER to run a server. A Redis that no
+# package installed has no user of its own; it runs as we do.
+other() { [ "$(id -u)" -eq 0 ] && id -u "$1" >/dev/null 2>&1; }
+
 # as USER CMD... runs CMD as USER when we are root, and as ourselves otherwise.
 as() {
 	local user=$1
 	shift
-	if [ "$(id -u)" -eq 0 ]; then
+	if other "$user"; then
 		setpriv --reuid "$user" --regid "$user" --init-groups --inh-caps=-all -- "$@"
 	else
 		"$@"
 	fi
 }
 
-# give USER PATH... hands files to the user a server runs as.
+# give USER PATH... hands files to the user that a server runs as.
 give() {
 	local user=$1
 	shift
-	[ "$(id -u)" -ne 0 ] || chown -R "$user:$user" "$@"
+	! other "$user" || chown -R "$user:$user" "$@"
 }
 
 # taken PORT: something listens there.
 taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# pick OFFSET prints the first free port of 21000+OFFSET, 20000+OFFSET, ...
-# All lie below the range from which Linux takes ports for outgoing
-# connections, so that a client of the moment cannot sit on one of them.
+# free PORT: nobody has it, nor the ports beside it that RabbitMQ needs too.
+free() { ! taken "$1" && ! taken $(($1 + 1)) && ! taken $(($1 + 2)) && ! taken $(($1 + 10000)); }
+
+# pick NAME OFFSET prints and keeps the port of the last time if it is free, or
+# else the first free one of 21000+OFFSET, 20000+OFFSET, ... All lie below the
+# range from which Linux takes ports for outgoing connections, so that no
+# client of the moment can sit on one of them.
 pick() {
-	local base
+	local port base
+	port=$(port_of "$1") && [ -n "$port" ] && free "$port" && echo "$port" && return
 	for base in 21000 20000 19000 18000 17000 16000; do
-		if ! taken $((base + $1)) && ! taken $((base + 10000 + $1)); then
-			echo $((base + $1))
+		port=$((base + $2))
+		if free "$port"; then
+			echo "$port" >"$state/$1/port"
+			echo "$port"
 			return
 		fi
 	done
-	die "no free port for a test server: set WAYBILL_TEST_POSTGRES, WAYBILL_TEST_REDIS and WAYBILL_TEST_AMQP to servers of your own"
+	say "no free port for $1 among 16000+$2, 17000+$2, ... 21000+$2"
+	return 1
 }
+
+port_of() { cat "$state/$1/port" 2>/dev/null; }
 
 # alive PIDFILE NAME: the file's process runs and is what we think it is. After
 # a restart of the machine the number may belong to anybody.
@@ -65,12 +79,12 @@ alive() {
 	pid=$(head -n 1 "$1" 2>/dev/null) && [ -n "$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ]
 }
 
-# end PIDFILE NAME stops that process: politely for 20 s, then for good.
+# end PIDFILE NAME SIGNAL stops that process: politely for 20 s, then for good.
 end() {
 	alive "$1" "$2" || return 0
 	local pid i
 	pid=$(head -n 1 "$1")
-	kill -TERM "$pid" 2>/dev/null || return 0
+	kill -s "$3" "$pid" 2>/dev/null || return 0
 	for ((i = 0; i < 200; i++)); do
 		kill -0 "$pid" 2>/dev/null || return 0
 		sleep 0.1
