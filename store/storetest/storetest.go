@@ -1,0 +1,103 @@
+// Package storetest is the conformance suite of waybill.Store: what every store
+// has to do alike, step by step, on its real database.
+//
+// A store's own test calls Run with a function that opens a store on an empty
+// database. The suite writes rows only through the store and, where a case needs
+// a state that no step leads to, through SQL that every database understands.
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	waybill "github.com/waybill-go/waybill"
+)
+
+// Store is what the suite drives: all that a store can do.
+type Store interface {
+	waybill.TxStore
+	waybill.StatusReader
+}
+
+// Harness is a store on a migrated database that is its own, and the ways to
+// look at it from the outside. Open it with the registry the case declares; it
+// ends itself with t.Cleanup. Every function is safe for use by many goroutines.
+type Harness struct {
+	Store    Store
+	Migrator waybill.Migrator
+
+	// SetClock sets this store's offset from the database's clock.
+	SetClock func(offset time.Duration)
+
+	// InTx runs f in a transaction of the application, as the store's own InTx
+	// does, and rolls it back when f returns an error.
+	InTx func(ctx context.Context, f func(tx any) error) error
+	// Fire fires events in such a transaction, in one call.
+	Fire func(ctx context.Context, tx any, events ...any) ([]int64, error)
+	// ExecTx runs a statement in a transaction: one of InTx, or of RunTx.
+	ExecTx func(ctx context.Context, tx any, sql string) error
+
+	// Rows returns every delivery row, by id.
+	Rows func(ctx context.Context) ([]Row, error)
+	// Exec runs one or several statements outside any transaction. The tables
+	// are named without a schema: event, delivery, schema_version.
+	Exec func(ctx context.Context, sql string) error
+	// Int returns the one whole number that a query yields.
+	Int func(ctx context.Context, sql string) (int64, error)
+
+	// Second opens another store on the same database, as another process
+	// would; its SetClock moves its own clock only.
+	Second func(t *testing.T, reg *waybill.Registry) Harness
+}
+
+// Row is a delivery row, every column of it. A zero Stamp is NULL.
+type Row struct {
+	ID             int64
+	EventID        int64
+	Receiver       string
+	Target         string
+	TargetDigest   [32]byte
+	Status         waybill.Status
+	Attempts       int
+	Starts         int
+	MaxAttempts    int
+	AvailableAt    waybill.Stamp
+	DueAt          waybill.Stamp
+	ClaimedBy      string
+	ClaimedAt      waybill.Stamp
+	LeaseExpiresAt waybill.Stamp
+	HandedOffAt    waybill.Stamp
+	TakenAt        waybill.Stamp
+	LastError      string
+	SettledAt      waybill.Stamp
+}
+
+// Open opens a harness for one case.
+type Open func(t *testing.T, reg *waybill.Registry) Harness
+
+// Run runs every case of the suite, each on a database of its own.
+func Run(t *testing.T, open Open) {
+	groups := []struct {
+		name  string
+		cases []testCase
+	}{
+		{"Fire", fireCases},
+		{"Claim", claimCases},
+	}
+	for _, group := range groups {
+		t.Run(group.name, func(t *testing.T) {
+			for _, c := range group.cases {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					c.run(newBench(t, open))
+				})
+			}
+		})
+	}
+}
+
+type testCase struct {
+	name string
+	run  func(b *bench)
+}
