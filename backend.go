@@ -88,8 +88,10 @@ type Consumer interface {
 	Consume(ctx context.Context, concurrency int, handle Handler) error
 }
 
-// Handler receives one message. It returns once the queue's copy is of no more
-// use: when the row was taken, or the copy was stale. The receiver runs on.
+// Handler receives one message and returns when the worker has room for another:
+// at once when the row refused the copy, else when the receiver has returned. So
+// what a queue has handed out is what runs, and nothing is hoarded.
 //
-// Its context is not cancelled by trouble of the queue, only by its end.
+// Its context is not cancelled by trouble of the queue: the row, and not the
+// queue, says how long a run may go on.
 type Handler func(ctx context.Context, message Message) error

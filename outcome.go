@@ -1,7 +1,6 @@
 package waybill
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -84,7 +83,7 @@ func Judge(r *Receiver, d *Delivery, err error, at time.Time, random float64) Ou
 	if err == nil {
 		return Outcome{Status: Succeeded, Attempted: true}
 	}
-	out := Outcome{Status: Failed, Attempted: true, Error: ErrorText(err)}
+	out := Outcome{Status: Failed, Attempted: true, Error: cleanText(err.Error())}
 	var asked *retryAfter
 	switch {
 	case IsPermanent(err):
@@ -132,14 +131,6 @@ func OrphanedOutcome(receiver string) Outcome {
 func ParkedOutcome(lostRuns int) Outcome {
 	return Outcome{Status: Dead, Error: fmt.Sprintf(
 		"parked: %d runs were begun and none recorded an outcome; the receiver kills its process or outlives its lease", lostRuns)}
-}
-
-// ErrorText returns the text of err as it is kept on the row.
-func ErrorText(err error) string {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return cleanText(err.Error() + " (the run was cut off)")
-	}
-	return cleanText(err.Error())
 }
 
 // cleanText makes text storable everywhere: valid UTF-8, no NUL, bounded.

@@ -3,6 +3,8 @@ package waybill
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -75,13 +77,9 @@ func classify(ctx context.Context, store Store, at map[int64]int, answers []Take
 	if len(at) == 0 {
 		return nil
 	}
-	ids := make([]int64, 0, len(at))
-	for id := range at {
-		ids = append(ids, id)
-	}
-	rows, err := store.Look(ctx, ids)
+	rows, err := store.Look(ctx, slices.Collect(maps.Keys(at)))
 	if err != nil {
-		return fmt.Errorf("look at %d refused deliveries: %w", len(ids), err)
+		return fmt.Errorf("look at %d refused deliveries: %w", len(at), err)
 	}
 	for _, row := range rows {
 		answer := &answers[at[row.ID]]
@@ -108,7 +106,9 @@ func refusal(row RowState, message Message) Refusal {
 }
 
 // Record writes outcomes to their rows and reports of each, in order, whether it
-// landed. Where it did not, the claim was lost: another run has the row.
+// landed. Where it did not, the claim was lost: another run has the row. It may be
+// repeated after an error: an outcome that landed although its answer was lost is
+// recognised by the claim, which a settled row keeps.
 func Record(ctx context.Context, store Store, acks []Ack) ([]bool, error) {
 	landed := make([]bool, len(acks))
 	messages := make([]Message, len(acks))
@@ -128,9 +128,30 @@ func Record(ctx context.Context, store Store, acks []Ack) ([]bool, error) {
 		}
 		for _, id := range ids {
 			landed[at[id]] = true
+			delete(at, id)
+		}
+		if err := recognise(ctx, store, at, acks, landed); err != nil {
+			return nil, err
 		}
 	}
 	return landed, nil
+}
+
+// recognise finds, among the outcomes that did not land just now, those that an
+// earlier try had written.
+func recognise(ctx context.Context, store Store, at map[int64]int, acks []Ack, landed []bool) error {
+	if len(at) == 0 {
+		return nil
+	}
+	rows, err := store.Look(ctx, slices.Collect(maps.Keys(at)))
+	if err != nil {
+		return fmt.Errorf("look at %d unacknowledged deliveries: %w", len(at), err)
+	}
+	for _, row := range rows {
+		i := at[row.ID]
+		landed[i] = row.Claim == acks[i].Claim && row.Status == acks[i].Outcome.Status
+	}
+	return nil
 }
 
 // rounds splits messages into groups of indexes in which no id repeats, keeping

@@ -1,0 +1,75 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/waybill-go/waybill"
+)
+
+// flushers are the goroutines behind the batchers.
+type flushers struct {
+	worker *Worker
+	done   sync.WaitGroup
+}
+
+func (w *Worker) startFlushers() *flushers {
+	// No slot is left that could bring another message: flush at once.
+	allTaken := func() bool { return len(w.slots) == cap(w.slots) }
+	// No receiver runs that could bring another outcome: flush at once.
+	noneRuns := func() bool { return w.running.Load() == 0 }
+	w.takes = newBatcher(w.take, allTaken)
+	w.acks = newBatcher(w.record, noneRuns)
+	w.giveBacks = newBatcher(w.giveBack, func() bool { return false })
+	f := &flushers{worker: w}
+	f.done.Go(w.takes.run)
+	f.done.Go(w.acks.run)
+	f.done.Go(w.giveBacks.run)
+	return f
+}
+
+// stop ends the flushers. Nobody hands anything in any more.
+func (f *flushers) stop() {
+	close(f.worker.takes.queue)
+	close(f.worker.acks.queue)
+	close(f.worker.giveBacks.queue)
+	f.done.Wait()
+}
+
+// startDrain gives running receivers the drain, and no more.
+func (w *Worker) startDrain() {
+	timer := time.AfterFunc(w.drain, func() { w.cutOff(waybill.ErrStopping) })
+	context.AfterFunc(w.runs, func() { timer.Stop() })
+}
+
+// await waits until the queue is closed, every receiver has returned and every
+// outcome is written or given up; left is how many receivers did not return. The
+// wait is bounded by the drain, the grace for cancelled receivers, and the
+// deadlines of the store.
+func (w *Worker) await(consumed <-chan error) (err error, left int64) {
+	ended := make(chan error, 1)
+	go func() {
+		err := <-consumed
+		w.pending.Wait()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err, 0
+	case <-w.runs.Done():
+	}
+	for {
+		timer := time.NewTimer(returnGrace)
+		select {
+		case err := <-ended:
+			timer.Stop()
+			return err, 0
+		case <-timer.C:
+			if left := w.running.Load(); left > 0 {
+				return nil, left
+			}
+			// Only outcomes and the queue are left, which bound themselves.
+		}
+	}
+}
