@@ -1,0 +1,129 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/waybill-go/waybill"
+)
+
+// handOff sends claimed rows to the route's queue and gives back what the queue
+// did not take. When the relay stops between claim and hand-off, all of it is
+// given back: another relay may have the rows at once.
+func (r *Relay) handOff(ctx context.Context, route *route, rows []waybill.ClaimedRow, stamp time.Duration) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	finishing := context.WithoutCancel(ctx) // what was begun is finished, each step by its deadline
+	if ctx.Err() != nil {
+		return r.giveBack(finishing, giveBackAll(rows))
+	}
+	rows, err := r.extend(finishing, rows, stamp)
+	if err != nil {
+		return err
+	}
+	messages := make([]waybill.Message, len(rows))
+	for i, row := range rows {
+		messages[i] = row.Message
+	}
+	enqueueing, cancel := context.WithTimeout(finishing, enqueueTimeout)
+	results, err := route.backend.Enqueue(enqueueing, messages)
+	cancel()
+	if err != nil {
+		wait := route.failed(err)
+		r.log.Error("queue is not well, claiming stops", "site", string(route.site), "error", err, "again_in", wait.Round(time.Millisecond).String())
+	} else if route.failures > 0 {
+		route.recovered()
+		r.log.Info("queue is well again", "site", string(route.site))
+	}
+	return r.giveBack(finishing, r.sortResults(route, messages, results))
+}
+
+// extend gives rows whose stamp is not their receiver's lease that lease, so that
+// a message has exactly its time to reach a worker. Rows that are no longer held
+// are dropped: whoever claimed them hands them off.
+func (r *Relay) extend(ctx context.Context, rows []waybill.ClaimedRow, stamp time.Duration) ([]waybill.ClaimedRow, error) {
+	var extensions []waybill.Extension
+	for _, row := range rows {
+		if receiver, ok := r.registry.Receiver(row.Receiver); ok && waybill.NeedsExtension(stamp, receiver.Lease) {
+			extensions = append(extensions, waybill.Extension{Message: row.Message, Lease: receiver.Lease})
+		}
+	}
+	if len(extensions) == 0 {
+		return rows, nil
+	}
+	ids, err := r.store.Extend(ctx, extensions)
+	if err != nil {
+		return nil, fmt.Errorf("extend %d leases before the hand-off: %w", len(extensions), err)
+	}
+	lost := make(map[int64]bool, len(extensions))
+	for _, extension := range extensions {
+		lost[extension.DeliveryID] = true
+	}
+	for _, id := range ids {
+		delete(lost, id)
+	}
+	kept := rows[:0:0]
+	for _, row := range rows {
+		if lost[row.DeliveryID] {
+			r.log.Warn("row was lost before its hand-off: its lease lapsed", "delivery_id", row.DeliveryID, "receiver", row.Receiver)
+			continue
+		}
+		kept = append(kept, row)
+	}
+	return kept, nil
+}
+
+// sortResults accounts for each message and returns the rows to give back. A row
+// whose message may be in the queue is left to its lease.
+func (r *Relay) sortResults(route *route, messages []waybill.Message, results []waybill.Result) []waybill.GiveBack {
+	var back []waybill.GiveBack
+	var accepted, unknown int
+	for i, message := range messages {
+		var result waybill.Result // a backend that says nothing leaves it unknown
+		if i < len(results) {
+			result = results[i]
+		}
+		switch result.Status {
+		case waybill.EnqueueAccepted:
+			accepted++
+			delete(route.refusals, message.DeliveryID)
+		case waybill.EnqueueRefused:
+			delay := route.refused(message.DeliveryID)
+			back = append(back, waybill.GiveBack{Message: message, Delay: delay})
+			r.log.Warn("message was refused, the row stays owed", "delivery_id", message.DeliveryID, "site", string(route.site),
+				"error", result.Err, "again_in", delay.String())
+		case waybill.EnqueueNotSent:
+			back = append(back, waybill.GiveBack{Message: message})
+		default:
+			unknown++
+		}
+	}
+	if unknown > 0 {
+		r.log.Warn("messages may or may not be in the queue, their rows wait for their leases", "messages", unknown, "site", string(route.site))
+	}
+	route.accepted += accepted
+	r.observe(waybill.ObservedEnqueue, accepted)
+	return back
+}
+
+func (r *Relay) giveBack(ctx context.Context, rows []waybill.GiveBack) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	ids, err := r.store.GiveBack(ctx, rows)
+	if err != nil {
+		return fmt.Errorf("give %d rows back: %w", len(rows), err)
+	}
+	r.observe(waybill.ObservedGiveBack, len(ids))
+	return nil
+}
+
+func giveBackAll(rows []waybill.ClaimedRow) []waybill.GiveBack {
+	back := make([]waybill.GiveBack, len(rows))
+	for i, row := range rows {
+		back[i] = waybill.GiveBack{Message: row.Message}
+	}
+	return back
+}

@@ -1,0 +1,210 @@
+// Package relay performs the first half of a delivery: claim → enqueue.
+//
+// A relay serves one lane. It claims the lane's due rows, oldest first, and rows
+// whose lease has lapsed; it hands each to the lane's task queue as a message
+// that names the claim; and it gives back what the queue did not take. It holds
+// no state that matters: kill it anywhere, and what it had claimed is claimed
+// again when the lease lapses.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/waybill-go/waybill"
+)
+
+// Defaults.
+const (
+	DefaultBatchSize   = 100
+	DefaultPoll        = time.Second
+	DefaultOrphanAfter = time.Hour
+	DefaultParkAfter   = 10
+)
+
+const (
+	enqueueTimeout = 10 * time.Second
+	outageCap      = 15 * time.Second // longest wait between tries of a database or queue that is down
+)
+
+// Config configures a Relay. Store is required, and so is a backend for each site
+// that receivers of the lane run on.
+type Config struct {
+	Store waybill.Store
+	// Backend is the lane's task queue, for receivers with site=task. Without
+	// one, their rows are refused one by one and stay owed.
+	Backend waybill.TaskBackend
+	// Local carries rows of receivers with site=relay to a worker in this
+	// process. Without one, their rows are refused likewise.
+	Local waybill.TaskBackend
+	// Lane is the lane to serve. A lane that nobody declared is refused.
+	// Defaults to "default": every receiver that is in no other lane, and every
+	// row whose receiver is not declared at all.
+	Lane string
+	// BatchSize is how many rows one claim takes. Defaults to 100.
+	BatchSize int
+	// Poll is the longest wait for due or lapsed rows. Defaults to 1s.
+	Poll time.Duration
+	// StandardLease bounds what a claim stamps on its rows; see
+	// waybill.StampedLease. Defaults to waybill.DefaultLease.
+	StandardLease time.Duration
+	// OrphanAfter is how long a receiver has to stay unknown before the default
+	// lane's relay settles its rows as orphaned. Negative is at once.
+	// Defaults to 1h: a rolling deploy must not settle live work.
+	OrphanAfter time.Duration
+	// ParkAfter is how many runs of a row may end without an outcome before it
+	// is dead: the sign of a receiver that kills its process. Rows that merely
+	// waited in a queue are not charged. Negative is never. Defaults to 10.
+	ParkAfter int
+	// WorkerID replaces host:pid in the relay's owner id. A random part always
+	// follows. Defaults to host:pid.
+	WorkerID string
+	// Passes ends Run after that many passes. Defaults to 0: none.
+	Passes int
+	// PollOnly does without the store's wake-ups.
+	PollOnly bool
+	Logger   *slog.Logger // Defaults to slog.Default().
+	Observer waybill.Observer
+}
+
+// Relay serves one lane.
+type Relay struct {
+	config   Config
+	store    waybill.Store
+	registry *waybill.Registry
+	id       string
+	log      *slog.Logger
+	task     *route
+	local    *route
+	unknown  unknownReceivers
+	wake     chan struct{}
+	sweepAt  time.Time // when lapsed rows and unknown receivers are looked for next
+}
+
+// New validates the configuration.
+func New(config Config) (*Relay, error) {
+	if config.Store == nil {
+		return nil, errors.New("relay: Config.Store is required")
+	}
+	if config.Lane == "" {
+		config.Lane = waybill.DefaultLane
+	}
+	registry := config.Store.Registry()
+	if err := errors.Join(registry.Err(), registry.CheckLane(config.Lane)); err != nil {
+		return nil, fmt.Errorf("relay: %w", err)
+	}
+	setDefault(&config.BatchSize, DefaultBatchSize)
+	setDefault(&config.Poll, DefaultPoll)
+	setDefault(&config.StandardLease, waybill.DefaultLease)
+	setDefault(&config.OrphanAfter, DefaultOrphanAfter)
+	setDefault(&config.ParkAfter, DefaultParkAfter)
+	switch {
+	case config.BatchSize < 0: // a batch of nothing would idle for ever with work owed
+		return nil, fmt.Errorf("relay: batch size %d: must be positive", config.BatchSize)
+	case config.Poll < 0:
+		return nil, fmt.Errorf("relay: poll %s: must be positive", config.Poll)
+	case config.StandardLease < 0:
+		return nil, fmt.Errorf("relay: standard lease %s: must be positive", config.StandardLease)
+	case config.Passes < 0:
+		return nil, fmt.Errorf("relay: %d passes: must be positive", config.Passes)
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	r := &Relay{
+		config:   config,
+		store:    config.Store,
+		registry: registry,
+		id:       waybill.NewOwner(config.WorkerID),
+		wake:     make(chan struct{}, 1),
+		unknown:  unknownReceivers{},
+	}
+	r.log = config.Logger.With("relay", r.id, "lane", config.Lane)
+	r.task = newRoute(waybill.SiteTask, config.Backend)
+	r.local = newRoute(waybill.SiteRelay, config.Local)
+	return r, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// ID returns the relay's owner id, as rows show it in claimed_by.
+func (r *Relay) ID() string { return r.id }
+
+// Run serves the lane until ctx ends, or Config.Passes are spent, and then returns
+// nil. It finishes the hand-off in progress and gives back at once what was
+// claimed and not sent. An outage of the database or the queue ends nothing: it
+// is waited out. A stop takes at most one claim and one hand-off, each with its
+// own deadline.
+func (r *Relay) Run(ctx context.Context) error {
+	listening := r.listen(ctx)
+	defer listening.Wait()
+	r.log.Info("relay started")
+	defer r.log.Info("relay stopped")
+	failures := 0
+	for n := 1; ctx.Err() == nil; n++ {
+		claimed, err := r.pass(ctx, r.config.BatchSize)
+		last := r.config.Passes > 0 && n >= r.config.Passes
+		switch {
+		case last:
+			return nil
+		case err != nil:
+			failures++
+			wait := outageWait(failures)
+			r.log.Error("pass did not succeed, trying again", "error", err, "again_in", wait.Round(time.Millisecond).String())
+			sleep(ctx, wait)
+		case claimed == 0:
+			failures = 0
+			r.idle(ctx)
+		default:
+			failures = 0
+		}
+	}
+	return nil
+}
+
+// Once claims what is due now and hands it off, then returns how many messages the
+// queues accepted. With a limit it is one claim of at most that many rows, lapsed
+// ones first; without, it goes on until nothing is due. The error of a database or
+// queue that is down is returned, not waited out.
+func (r *Relay) Once(ctx context.Context, limit int) (handedOff int, err error) {
+	accepted := func() int { return r.task.accepted + r.local.accepted }
+	before := accepted()
+	for ctx.Err() == nil {
+		size := r.config.BatchSize
+		if limit > 0 {
+			size = limit
+		}
+		claimed, err := r.pass(ctx, size)
+		err = errors.Join(err, r.task.outage(), r.local.outage())
+		if err != nil || claimed == 0 || limit > 0 {
+			return accepted() - before, err
+		}
+	}
+	return accepted() - before, nil
+}
+
+// outageWait is the wait after that many failures in a row: 1, 2, 4, 8, 15 s,
+// shortened by up to a quarter so that a fleet does not return in step.
+func outageWait(failures int) time.Duration {
+	ceiling := waybill.Backoff{Base: time.Second, Cap: outageCap}.Ceiling(failures)
+	return ceiling - time.Duration(rand.Float64()*float64(ceiling)/4)
+}
+
+// sleep waits, but not longer than ctx.
+func sleep(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

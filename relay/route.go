@@ -1,0 +1,97 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/waybill-go/waybill"
+)
+
+// route is the way from the lane to one site: the queue, and how it is doing.
+type route struct {
+	site    waybill.Site
+	backend waybill.TaskBackend
+
+	failures int       // outages in a row; 0 is well
+	retryAt  time.Time // when the queue is tried again
+	err      error     // the last outage
+
+	refusals map[int64]int // how often in a row each row was refused
+	accepted int
+}
+
+// maxRefusals bounds the memory of refused rows.
+const maxRefusals = 10_000
+
+func newRoute(site waybill.Site, backend waybill.TaskBackend) *route {
+	if backend == nil {
+		backend = noBackend{site}
+	}
+	return &route{site: site, backend: backend, refusals: map[int64]int{}}
+}
+
+// receivers returns those that run on the route's site.
+func (r *route) receivers(all []*waybill.Receiver) []*waybill.Receiver {
+	var served []*waybill.Receiver
+	for _, receiver := range all {
+		if receiver.Site == r.site {
+			served = append(served, receiver)
+		}
+	}
+	return served
+}
+
+// limit returns how many rows may be claimed for the route: none while its queue
+// is down, one to find out whether it is back, and never more than it has room
+// for. Claiming for a queue that takes nothing would churn the rows.
+func (r *route) limit(batch int) int {
+	switch {
+	case r.failures > 0 && time.Now().Before(r.retryAt):
+		return 0
+	case r.failures > 0:
+		return min(batch, 1)
+	}
+	if bounded, ok := r.backend.(waybill.Bounded); ok {
+		return min(batch, bounded.Room())
+	}
+	return batch
+}
+
+// failed notes an outage and returns the wait until the next try.
+func (r *route) failed(err error) time.Duration {
+	r.failures++
+	r.err = err
+	wait := outageWait(r.failures)
+	r.retryAt = time.Now().Add(wait)
+	return wait
+}
+
+func (r *route) recovered() { r.failures, r.err = 0, nil }
+
+// outage returns why the queue is down, or nil.
+func (r *route) outage() error {
+	if r.failures == 0 {
+		return nil
+	}
+	return fmt.Errorf("queue of site=%s: %w", r.site, r.err)
+}
+
+// refused returns how long a row that was refused stays back: 1 s doubling to 15 s.
+func (r *route) refused(id int64) time.Duration {
+	if len(r.refusals) >= maxRefusals {
+		clear(r.refusals)
+	}
+	r.refusals[id]++
+	return waybill.Backoff{Base: time.Second, Cap: outageCap}.Ceiling(r.refusals[id])
+}
+
+// noBackend stands where none was configured. It refuses each row at its delivery,
+// so that a missing queue harms none but those that asked for it, and never lets
+// a row run at a site that was not meant.
+type noBackend struct{ site waybill.Site }
+
+func (b noBackend) Enqueue(_ context.Context, messages []waybill.Message) ([]waybill.Result, error) {
+	err := fmt.Errorf("no backend for site=%s: configure one for this relay", b.site)
+	return waybill.AllResults(len(messages), waybill.EnqueueRefused, err), nil
+}

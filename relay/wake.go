@@ -1,0 +1,59 @@
+package relay
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/waybill-go/waybill"
+)
+
+// listen turns the store's wake-ups into a signal, until ctx ends. The poll is the
+// floor: while nothing can be heard, rows wait a poll longer and no more.
+func (r *Relay) listen(ctx context.Context) *sync.WaitGroup {
+	var listening sync.WaitGroup
+	if r.config.PollOnly {
+		return &listening
+	}
+	listening.Go(func() {
+		for failures := 1; ctx.Err() == nil; failures++ {
+			started := time.Now()
+			err := r.store.Listen(ctx, r.signal)
+			if ctx.Err() != nil {
+				return
+			}
+			if time.Since(started) > outageCap {
+				failures = 1
+			}
+			wait := outageWait(failures)
+			r.log.Warn("not listening for wake-ups, polling meanwhile", "error", err, "again_in", wait.Round(time.Millisecond).String())
+			sleep(ctx, wait)
+		}
+	})
+	return &listening
+}
+
+// signal wakes the relay; signals that nobody has seen yet are one.
+func (r *Relay) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// idle waits for a wake-up, for room in a bounded queue that was full, or for the
+// poll.
+func (r *Relay) idle(ctx context.Context) {
+	timer := time.NewTimer(r.config.Poll)
+	defer timer.Stop()
+	var freed <-chan struct{}
+	if bounded, ok := r.local.backend.(waybill.Bounded); ok && bounded.Room() == 0 {
+		freed = bounded.Freed()
+	}
+	select {
+	case <-ctx.Done():
+	case <-r.wake:
+	case <-freed:
+	case <-timer.C:
+	}
+}
