@@ -18,10 +18,12 @@ func (r *Relay) pass(ctx context.Context, limit int) (claimed int, err error) {
 		if err != nil {
 			return claimed, err
 		}
-		r.sweepAt = now.Add(r.config.Poll)
+		if n < limit { // else there may be more
+			r.sweepAt = now.Add(r.config.Poll)
+		}
 	}
 	receivers := r.registry.LaneReceivers(r.config.Lane)
-	for _, route := range []*route{r.task, r.local} {
+	for _, route := range r.routes() {
 		if ctx.Err() != nil {
 			return claimed, nil
 		}
@@ -69,12 +71,16 @@ func (r *Relay) claimDue(ctx context.Context, route *route, receivers []*waybill
 func (r *Relay) claimLapsed(ctx context.Context, limit int) (int, error) {
 	receivers := r.registry.LaneReceivers(r.config.Lane)
 	request := waybill.LapsedRequest{By: r.id, Limit: limit, Lease: r.stamp(receivers)}
-	var down []*waybill.Receiver // not claimed while their queue is not well
-	for _, route := range []*route{r.task, r.local} {
-		if served := route.receivers(receivers); route.limit(limit) <= 0 {
+	var down []*waybill.Receiver // not claimed while their queue takes nothing
+	for _, route := range r.routes() {
+		served := route.receivers(receivers)
+		switch room := route.limit(limit); {
+		case len(served) == 0:
+		case room <= 0:
 			down = append(down, served...)
-		} else {
+		default:
 			request.Receivers = append(request.Receivers, waybill.Keys(served)...)
+			request.Limit = min(request.Limit, room)
 		}
 	}
 	if r.config.Lane == waybill.DefaultLane {
@@ -111,7 +117,7 @@ func (r *Relay) dispatch(ctx context.Context, rows []waybill.ClaimedRow, stamp t
 	if err := r.settleUnknown(ctx, unknown); err != nil {
 		return err
 	}
-	for _, route := range []*route{r.task, r.local} {
+	for _, route := range r.routes() {
 		if err := r.handOff(ctx, route, bySite[route.site], stamp); err != nil {
 			return err
 		}

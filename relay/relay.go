@@ -152,20 +152,20 @@ func (r *Relay) Run(ctx context.Context) error {
 	failures := 0
 	for n := 1; ctx.Err() == nil; n++ {
 		claimed, err := r.pass(ctx, r.config.BatchSize)
-		last := r.config.Passes > 0 && n >= r.config.Passes
+		if err != nil && !errors.Is(err, context.Canceled) {
+			r.log.Error("pass did not succeed", "error", err)
+		}
 		switch {
-		case last:
+		case n == r.config.Passes:
 			return nil
 		case err != nil:
 			failures++
-			wait := outageWait(failures)
-			r.log.Error("pass did not succeed, trying again", "error", err, "again_in", wait.Round(time.Millisecond).String())
-			sleep(ctx, wait)
-		case claimed == 0:
-			failures = 0
-			r.idle(ctx)
+			sleep(ctx, outageWait(failures))
 		default:
 			failures = 0
+			if claimed == 0 {
+				r.idle(ctx)
+			}
 		}
 	}
 	return nil

@@ -21,6 +21,9 @@ type route struct {
 	accepted int
 }
 
+// routes returns the ways out of the lane.
+func (r *Relay) routes() []*route { return []*route{r.task, r.local} }
+
 // maxRefusals bounds the memory of refused rows.
 const maxRefusals = 10_000
 
@@ -58,6 +61,15 @@ func (r *route) limit(batch int) int {
 	return batch
 }
 
+// freed is signalled when a queue that is full has room again; it is nil, and so
+// never, for any other.
+func (r *route) freed() <-chan struct{} {
+	if bounded, ok := r.backend.(waybill.Bounded); ok && bounded.Room() == 0 {
+		return bounded.Freed()
+	}
+	return nil
+}
+
 // failed notes an outage and returns the wait until the next try.
 func (r *route) failed(err error) time.Duration {
 	r.failures++
@@ -86,12 +98,13 @@ func (r *route) refused(id int64) time.Duration {
 	return waybill.Backoff{Base: time.Second, Cap: outageCap}.Ceiling(r.refusals[id])
 }
 
-// noBackend stands where none was configured. It refuses each row at its delivery,
-// so that a missing queue harms none but those that asked for it, and never lets
-// a row run at a site that was not meant.
+// noBackend stands where none was configured. It refuses rows at their delivery, so
+// that a missing queue harms none but the receivers that asked for it, and never
+// lets a row run at a site that was not meant. Its error stops the claims for that
+// site, but for one now and then.
 type noBackend struct{ site waybill.Site }
 
 func (b noBackend) Enqueue(_ context.Context, messages []waybill.Message) ([]waybill.Result, error) {
 	err := fmt.Errorf("no backend for site=%s: configure one for this relay", b.site)
-	return waybill.AllResults(len(messages), waybill.EnqueueRefused, err), nil
+	return waybill.AllResults(len(messages), waybill.EnqueueRefused, err), err
 }

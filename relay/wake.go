@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/waybill-go/waybill"
 )
 
 // listen turns the store's wake-ups into a signal, until ctx ends. The poll is the
@@ -46,14 +44,11 @@ func (r *Relay) signal() {
 func (r *Relay) idle(ctx context.Context) {
 	timer := time.NewTimer(r.config.Poll)
 	defer timer.Stop()
-	var freed <-chan struct{}
-	if bounded, ok := r.local.backend.(waybill.Bounded); ok && bounded.Room() == 0 {
-		freed = bounded.Freed()
-	}
 	select {
 	case <-ctx.Done():
 	case <-r.wake:
-	case <-freed:
+	case <-r.task.freed():
+	case <-r.local.freed():
 	case <-timer.C:
 	}
 }
