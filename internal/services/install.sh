@@ -15,35 +15,26 @@ postgres_bin() {
 # it only as its own user and with the distribution's settings.
 rabbitmq_bin=/usr/lib/rabbitmq/bin/rabbitmq-server
 
-# install_missing SERVER... installs the packages of the servers that are
-# wanted and not there, and the C compiler that go test -race needs.
+# install_missing SERVER... installs the packages of these servers, of the
+# programs that tests start privately so as to kill them (PostgreSQL and Redis,
+# wanted even when the shared servers are somebody else's), and the C compiler
+# that go test -race needs. Only a server that is to be started is a must.
 install_missing() {
-	local missing=() hint=() name
-	for name in "$@"; do
-		case $name in
-		postgres)
-			[ -n "$(postgres_bin)" ] || { missing+=(postgresql) hint+=(WAYBILL_TEST_POSTGRES); }
-			;;
-		redis)
-			command -v redis-server >/dev/null || { missing+=(redis-server) hint+=(WAYBILL_TEST_REDIS); }
-			;;
-		rabbitmq)
-			[ -x "$rabbitmq_bin" ] || { missing+=(rabbitmq-server) hint+=(WAYBILL_TEST_AMQP); }
-			;;
-		esac
-	done
-	local servers=("${missing[@]}")
-	if ! command -v "${CC:-gcc}" >/dev/null || [ ! -e /usr/include/stdlib.h ]; then
-		missing+=(gcc libc6-dev)
-	fi
-	[ "${#missing[@]}" -gt 0 ] || return 0
+	local must=() want=()
+	[ -n "$(postgres_bin)" ] || want+=(postgresql)
+	command -v redis-server >/dev/null || want+=(redis-server)
+	{ command -v "${CC:-gcc}" && [ -e /usr/include/stdlib.h ]; } >/dev/null || want+=(gcc libc6-dev)
+	case " $* " in *" postgres "*) [ -n "$(postgres_bin)" ] || must+=(postgresql) ;; esac
+	case " $* " in *" redis "*) command -v redis-server >/dev/null || must+=(redis-server) ;; esac
+	case " $* " in *" rabbitmq "*) [ -x "$rabbitmq_bin" ] || { must+=(rabbitmq-server) want+=(rabbitmq-server); } ;; esac
+	[ "${#want[@]}" -gt 0 ] || return 0
 
 	if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-		apt_install "${missing[@]}"
-	elif [ "${#servers[@]}" -gt 0 ]; then
-		die "missing: ${servers[*]}. Run 'apt-get install ${missing[*]}' as root, or name running servers in ${hint[*]}"
-	elif ! command -v "${CC:-cc}" >/dev/null; then
-		say "no C compiler found: 'go test -race' needs one (on Debian: gcc and libc6-dev)"
+		apt_install "${want[@]}"
+	elif [ "${#must[@]}" -gt 0 ]; then
+		die "missing ${must[*]}: run 'apt-get install ${want[*]}' as root, or set WAYBILL_TEST_POSTGRES, WAYBILL_TEST_REDIS and WAYBILL_TEST_AMQP to servers of your own"
+	else
+		say "missing ${want[*]}: some tests need them"
 	fi
 }
 
