@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	waybill "github.com/waybill-go/waybill"
+)
+
+// Now returns the database's clock.
+func (s *Store) Now(ctx context.Context) (waybill.Stamp, error) {
+	var now pgtype.Timestamptz
+	err := s.within(ctx, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, s.sql(`SELECT now()`)).Scan(&now)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ask the database for its clock: %w", err)
+	}
+	return stampOf(now), nil
+}
+
+// Tallies counts every row by receiver and status. It reads the whole table.
+func (s *Store) Tallies(ctx context.Context) ([]waybill.Tally, error) {
+	tallies, err := query(ctx, s, talliesSQL, func(row pgx.CollectableRow) (tally waybill.Tally, err error) {
+		var oldest pgtype.Timestamptz
+		err = row.Scan(&tally.Receiver, &tally.Status, &tally.Rows, &oldest)
+		tally.OldestDue = stampOf(oldest)
+		return tally, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count deliveries: %w", err)
+	}
+	return tallies, nil
+}
+
+const talliesSQL = `
+SELECT receiver, status, count(*), min(due_at)
+  FROM waybill.delivery
+ GROUP BY receiver, status
+ ORDER BY receiver, status`
+
+// OwedEvents counts owed rows by receiver and event name.
+func (s *Store) OwedEvents(ctx context.Context) ([]waybill.OwedEvent, error) {
+	owed, err := query(ctx, s, owedEventsSQL, func(row pgx.CollectableRow) (owed waybill.OwedEvent, err error) {
+		err = row.Scan(&owed.Receiver, &owed.Event, &owed.Rows)
+		return owed, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count owed events: %w", err)
+	}
+	return owed, nil
+}
+
+const owedEventsSQL = `
+SELECT d.receiver, e.name, count(*)
+  FROM waybill.delivery AS d JOIN waybill.event AS e ON e.id = d.event_id
+ WHERE d.status IN ('pending', 'claimed', 'failed')
+ GROUP BY d.receiver, e.name
+ ORDER BY d.receiver, e.name`
+
+// query returns the rows of a statement without parameters.
+func query[T any](ctx context.Context, s *Store, text string, scan pgx.RowToFunc[T]) (all []T, err error) {
+	err = s.within(ctx, func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, s.sql(text))
+		if err != nil {
+			return err
+		}
+		all, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	return all, err
+}

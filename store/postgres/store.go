@@ -1,0 +1,227 @@
+// Package postgres keeps Waybill's rows in PostgreSQL 13 or later, through pgx.
+//
+//	pool, err := pgxpool.New(ctx, url)
+//	store, err := postgres.Open(ctx, pool, reg)
+//	err = store.InTx(ctx, func(tx pgx.Tx) error {
+//		...the application's own change...
+//		_, err := store.Fire(ctx, tx, OrderPlaced{ID: 42})
+//		return err
+//	})
+//
+// The application's transaction is its own: Fire adds one statement to it.
+// Everything after that is one conditional statement for each step, committed
+// alone, in the order of the files: fire, claim, lapsed, giveback, take, look,
+// extend, ack, runtx.
+//
+// Statements name their tables with the schema, so that the connections of the
+// application can be used whatever their search_path is.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	waybill "github.com/waybill-go/waybill"
+)
+
+// Defaults of a Config.
+const (
+	DefaultSchema      = "waybill"
+	DefaultCallTimeout = 10 * time.Second
+)
+
+// Config configures a Store.
+type Config struct {
+	// Pool is the application's own pool, and stays its own: the store never
+	// closes it. Each call takes one connection for as long as it lasts. Required.
+	Pool *pgxpool.Pool
+	// Registry holds the declared events and receivers. Required.
+	Registry *waybill.Registry
+	// Schema holds the tables. Defaults to "waybill".
+	Schema string
+	// CallTimeout bounds each call, the wait for a connection included.
+	// Defaults to 10s.
+	CallTimeout time.Duration
+	// ClockOffset is added to the database's clock. For tests only.
+	ClockOffset time.Duration
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+// Store is a waybill.Store on PostgreSQL. It is safe for use by many goroutines.
+type Store struct {
+	pool     *pgxpool.Pool
+	registry *waybill.Registry
+	schema   string
+	timeout  time.Duration
+	logger   *slog.Logger
+	offset   atomic.Int64 // microseconds; not zero in tests only
+
+	waking    sync.Mutex  // held while a wake is sent
+	wakeQueue atomic.Bool // one waits for its turn
+}
+
+var (
+	_ waybill.TxStore      = (*Store)(nil)
+	_ waybill.StatusReader = (*Store)(nil)
+)
+
+// New returns a store and does not reach for the database; see Check.
+func New(config Config) (*Store, error) {
+	if config.Pool == nil {
+		return nil, errors.New("postgres: Config.Pool is required")
+	}
+	if config.Registry == nil {
+		return nil, errors.New("postgres: Config.Registry is required")
+	}
+	if err := config.Registry.Err(); err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	if config.CallTimeout < 0 {
+		return nil, fmt.Errorf("postgres: CallTimeout %s is negative", config.CallTimeout)
+	}
+	schema, err := schemaName(config.Schema)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		pool: config.Pool, registry: config.Registry, schema: schema,
+		timeout: config.CallTimeout, logger: config.Logger,
+	}
+	if s.timeout == 0 {
+		s.timeout = DefaultCallTimeout
+	}
+	if s.logger == nil {
+		s.logger = slog.Default()
+	}
+	s.SetClockOffset(config.ClockOffset)
+	return s, nil
+}
+
+// Open returns a store in the default schema and checks that the schema is the
+// one this release works with.
+func Open(ctx context.Context, pool *pgxpool.Pool, reg *waybill.Registry) (*Store, error) {
+	s, err := New(Config{Pool: pool, Registry: reg})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Check(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// schemaPattern keeps the name usable unquoted, and as the name of a channel.
+var schemaPattern = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,49}$`)
+
+func schemaName(name string) (string, error) {
+	if name == "" {
+		return DefaultSchema, nil
+	}
+	if !schemaPattern.MatchString(name) || strings.HasPrefix(name, "pg_") {
+		return "", fmt.Errorf("postgres: schema %q must be at most 50 lower-case letters, digits and _, must not begin with a digit or with pg_", name)
+	}
+	return name, nil
+}
+
+// Registry returns the declarations the store was opened with.
+func (s *Store) Registry() *waybill.Registry { return s.registry }
+
+// SetClockOffset adds an offset to the database's clock from now on, as this
+// store reads and stamps it. For tests only.
+func (s *Store) SetClockOffset(offset time.Duration) { s.offset.Store(offset.Microseconds()) }
+
+// sql fits a statement to the schema and the clock. Production text is what
+// stands in the source: another schema replaces the prefix "waybill.", and a
+// test's clock replaces the two ways of asking the time.
+func (s *Store) sql(text string) string {
+	if s.schema != DefaultSchema {
+		text = strings.ReplaceAll(text, "waybill.", `"`+s.schema+`".`)
+	}
+	if offset := s.offset.Load(); offset != 0 {
+		text = strings.NewReplacer(
+			"clock_timestamp()", fmt.Sprintf("(clock_timestamp() + interval '%d microseconds')", offset),
+			"now()", fmt.Sprintf("(now() + interval '%d microseconds')", offset),
+		).Replace(text)
+	}
+	return text
+}
+
+// noSeqScan goes before each statement that finds rows by id, in the same batch
+// and so in the same transaction, to which it is limited. A plan made while the
+// table was small would read the whole table for as long as the connection keeps
+// it, however much the table has grown since.
+const noSeqScan = `SELECT set_config('enable_seqscan', 'off', true)`
+
+// maxTries bounds how often one call is sent. Two statements that lock the same
+// rows in opposite order cannot both win, and the one that lost changed nothing.
+const maxTries = 5
+
+// send runs the statements of a batch as one transaction in one round trip,
+// within the time of a call. build is called again for each try.
+func (s *Store) send(ctx context.Context, build func(*pgx.Batch)) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	for try := 1; ; try++ {
+		batch := &pgx.Batch{}
+		batch.Queue(noSeqScan)
+		build(batch)
+		err := s.pool.SendBatch(ctx, batch).Close()
+		if err == nil || try == maxTries || !isConflict(err) {
+			return err
+		}
+	}
+}
+
+// isConflict reports whether the database undid a statement for no fault of its
+// own: a deadlock, or a database whose default isolation is stricter than ours.
+func isConflict(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && (pgErr.Code == "40P01" || pgErr.Code == "40001")
+}
+
+// collectIDs adds the ids a statement returns to ids.
+func collectIDs(ids *[]int64) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var id int64
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			*ids = append(*ids, id)
+			return nil
+		})
+		return err
+	}
+}
+
+// held spreads messages into the three arrays that a condition on the claim is
+// made of. Statements match them by array_position, which is quick for batches
+// of a few hundred and, unlike a join, has no plan to get wrong.
+type held struct {
+	ids []int64
+	by  []string
+	at  []time.Time
+}
+
+func (h *held) add(m waybill.Message) {
+	h.ids = append(h.ids, m.DeliveryID)
+	h.by = append(h.by, m.Claim.By)
+	h.at = append(h.at, m.Claim.At.Time())
+}
+
+func stampOf(t pgtype.Timestamptz) waybill.Stamp {
+	if !t.Valid {
+		return 0
+	}
+	return waybill.StampOf(t.Time)
+}
