@@ -1,0 +1,70 @@
+package asynq
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Check reports whether Redis answers and is fit to hold the queue. What it may not
+// read (managed servers hide their settings) it does not judge.
+func (b *Backend) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, b.config.Timeout)
+	defer cancel()
+	if err := b.config.Redis.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("redis does not answer: %w; is it running, and is its address right?", err)
+	}
+	if err := checkVersion(b.info(ctx, "server")["redis_version"]); err != nil {
+		return err
+	}
+	if policy := b.evictionPolicy(ctx); policy != "" && policy != "noeviction" {
+		return fmt.Errorf("redis may evict queued messages: its maxmemory-policy is %s; run CONFIG SET maxmemory-policy noeviction", policy)
+	}
+	key := "asynq:{" + b.queue + "}:pending"
+	if kind, err := b.config.Redis.Type(ctx, key).Result(); err == nil && kind != "none" && kind != "list" {
+		return fmt.Errorf("redis key %s is a %s, not Asynq's list: delete it, or use another database or queue", key, kind)
+	}
+	return nil
+}
+
+// info returns the fields of one section, none if it cannot be read.
+func (b *Backend) info(ctx context.Context, section string) map[string]string {
+	text, err := b.config.Redis.Info(ctx, section).Result()
+	if err != nil {
+		return nil
+	}
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+func (b *Backend) evictionPolicy(ctx context.Context) string {
+	if policy := b.info(ctx, "memory")["maxmemory_policy"]; policy != "" {
+		return policy
+	}
+	settings, err := b.config.Redis.ConfigGet(ctx, "maxmemory-policy").Result()
+	if err != nil {
+		return ""
+	}
+	return settings["maxmemory-policy"]
+}
+
+// checkVersion refuses a Redis that lacks the commands Asynq's scripts use.
+func checkVersion(version string) error {
+	majorText, rest, _ := strings.Cut(version, ".")
+	minorText, _, _ := strings.Cut(rest, ".")
+	major, err := strconv.Atoi(majorText)
+	minor, err2 := strconv.Atoi(minorText)
+	if err != nil || err2 != nil {
+		return nil // unreadable
+	}
+	if major < 6 || major == 6 && minor < 2 {
+		return fmt.Errorf("redis %s is too old: Asynq needs 6.2 or later", version)
+	}
+	return nil
+}
