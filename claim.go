@@ -31,10 +31,11 @@ func StampOf(t time.Time) Stamp {
 // moment is refused: the text travels verbatim or not at all.
 func ParseStamp(text string) (Stamp, error) {
 	t, err := time.Parse(stampLayout, text)
-	if err != nil {
+	stamp := StampOf(t)
+	if err != nil || stamp.String() != text { // time.Parse reads looser forms too
 		return 0, fmt.Errorf("parse stamp %q: want the form %s", text, stampLayout)
 	}
-	return StampOf(t), nil
+	return stamp, nil
 }
 
 // Time returns the moment in UTC.
@@ -120,6 +121,10 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	if decoded.DeliveryID <= 0 || !decoded.Claim.Complete() {
 		return fmt.Errorf("decode message: delivery %d: incomplete claim", decoded.DeliveryID)
 	}
+	// One such value would fail the statement of the whole batch it is taken in.
+	if !storable(decoded.Claim.By) {
+		return fmt.Errorf("decode message: delivery %d: claimed_by has a NUL", decoded.DeliveryID)
+	}
 	*m = decoded
 	return nil
 }
@@ -137,5 +142,5 @@ func NewOwner(id string) string {
 	}
 	var random [6]byte
 	rand.Read(random[:]) // never fails: the runtime aborts the program instead
-	return id + ":" + hex.EncodeToString(random[:])
+	return cleanText(id) + ":" + hex.EncodeToString(random[:])
 }
