@@ -1,0 +1,93 @@
+// Command bench measures how many deliveries a second go from fire to ack
+// through Postgres and Asynq on Redis, and says how near that comes to what the
+// two reach by themselves.
+//
+// Three things are measured in turn, in each run, with the same rows and the
+// same statements:
+//
+//   - sql: fire → claim → take → ack in batches of 100, with no queue;
+//   - asynq: messages enqueued in batches of 100 and received by a handler that
+//     does nothing;
+//   - end to end: fire → claim → enqueue → take → run → ack, through a Relay
+//     and a Worker whose receiver does nothing.
+//
+// All of it shares the machine, so the bound of the last is the harmonic one,
+// 1/(1/sql + 1/asynq): what would be left if the bridge itself cost nothing.
+// Then events are fired at a steady 50 a second, and the time from the start of
+// the firing transaction to the run of the receiver is taken.
+//
+// It works in a database and queues of its own, on the servers that
+// WAYBILL_TEST_POSTGRES and WAYBILL_TEST_REDIS name, and removes both.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// config is what the flags say.
+type config struct {
+	postgres, redis string
+
+	deliveries int
+	runs       int
+	slots      []int
+	servers    int
+	latency    time.Duration
+	profile    string
+}
+
+func main() {
+	c, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, c, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (config, error) {
+	c := config{postgres: os.Getenv("WAYBILL_TEST_POSTGRES"), redis: os.Getenv("WAYBILL_TEST_REDIS")}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&c.deliveries, "n", 20_000, "deliveries in a run")
+	flags.IntVar(&c.runs, "runs", 3, "runs, of which the median is told")
+	slots := flags.String("slots", "16,64,256", "how many receivers run at once, one column each")
+	flags.IntVar(&c.servers, "servers", 2, "Asynq servers of the worker")
+	flags.DurationVar(&c.latency, "latency", 10*time.Second, "how long latency is measured; 0 is not at all")
+	flags.StringVar(&c.profile, "cpuprofile", "", "write a CPU profile of the end-to-end runs to this file")
+	if err := flags.Parse(args); err != nil {
+		return c, err
+	}
+	for text := range strings.SplitSeq(*slots, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 {
+			return c, fmt.Errorf("-slots %s: want numbers such as 16,64,256", *slots)
+		}
+		c.slots = append(c.slots, n)
+	}
+	switch {
+	case flags.NArg() > 0:
+		return c, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case c.deliveries < batch || c.runs < 1 || c.servers < 1 || c.latency < 0:
+		return c, fmt.Errorf("-n must be at least %d, -runs and -servers at least 1, -latency not negative", batch)
+	case c.postgres == "" || c.redis == "":
+		return c, errors.New(`WAYBILL_TEST_POSTGRES and WAYBILL_TEST_REDIS are not set: run make bench, or eval "$(make -s services)" first`)
+	}
+	return c, nil
+}
