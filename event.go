@@ -98,7 +98,12 @@ func (r *Registry) encode(event any) (RawEvent, error) {
 		return RawEvent{}, fmt.Errorf("fire: %s is not a declared event; call waybill.Declare[%s](registry, name, waybill.EventOptions{}) first",
 			value.Type(), value.Type().Name())
 	}
-	payload, err := json.Marshal(value.Interface())
+	if !value.CanAddr() { // or a MarshalJSON on the pointer would be passed over
+		addressed := reflect.New(value.Type()).Elem()
+		addressed.Set(value)
+		value = addressed
+	}
+	payload, err := json.Marshal(value.Addr().Interface())
 	if err != nil {
 		return RawEvent{}, fmt.Errorf("fire %s: encode payload: %w", declared.name, err)
 	}

@@ -41,6 +41,9 @@ func TargetsOf[T any](targets func(ctx context.Context, event T) ([]string, erro
 // TargetsOfTx is TargetsOf for a function that reads in the firing transaction.
 func TargetsOfTx[T any](targets func(ctx context.Context, tx any, event T) ([]string, error)) *Targets {
 	return &Targets{of: reflect.TypeFor[T](), resolve: func(ctx context.Context, tx any, event any, raw RawEvent) ([]string, error) {
+		if recorded, ok := any(raw).(T); ok { // a fan-out over events of any type
+			return targets(ctx, tx, recorded)
+		}
 		switch fired := event.(type) {
 		case T:
 			return targets(ctx, tx, fired)
@@ -48,9 +51,7 @@ func TargetsOfTx[T any](targets func(ctx context.Context, tx any, event T) ([]st
 			return targets(ctx, tx, *fired)
 		}
 		var decoded T
-		if whole, ok := any(&decoded).(*RawEvent); ok { // a fan-out over events of any type
-			*whole = raw
-		} else if err := json.Unmarshal(raw.Payload, &decoded); err != nil {
+		if err := json.Unmarshal(raw.Payload, &decoded); err != nil {
 			return nil, fmt.Errorf("decode payload as %T: %w", decoded, err)
 		}
 		return targets(ctx, tx, decoded)
