@@ -143,9 +143,14 @@ func (r *Receiver) Call(ctx context.Context, tx any, d *Delivery) (err error) {
 	}()
 	ctx = WithDelivery(ctx, d)
 	if r.RunTx != nil {
-		return r.RunTx(ctx, tx, d)
+		err = r.RunTx(ctx, tx, d)
+	} else {
+		err = r.Run(ctx, d)
 	}
-	return r.Run(ctx, d)
+	if err != nil {
+		_ = err.Error() // a nil pointer of an error type panics here, not where it would end the worker
+	}
+	return err
 }
 
 // PanicError is the outcome of a receiver that panicked.
@@ -197,8 +202,8 @@ func (r *Receiver) validate() error {
 		return fmt.Errorf("lane %q must be lower-case letters and digits, with single - or _ between them", r.Lane)
 	case r.Site != SiteTask && r.Site != SiteRelay:
 		return fmt.Errorf("site %q is neither %q nor %q", r.Site, SiteTask, SiteRelay)
-	case r.Lease <= 0:
-		return fmt.Errorf("lease %s must be positive: a lease of nothing lapses before its run starts", r.Lease)
+	case r.Lease < time.Microsecond: // the precision of the database's clock
+		return fmt.Errorf("lease %s must be at least 1µs: a lease of nothing lapses before its run starts", r.Lease)
 	case r.Timeout < 0:
 		return fmt.Errorf("timeout %s is negative", r.Timeout)
 	case r.Heartbeat && r.Timeout == 0:
