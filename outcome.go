@@ -74,8 +74,12 @@ type Outcome struct {
 	Deferred  bool          // the run spends neither an attempt nor a start
 	Wait      time.Duration // Failed: until the row is due again
 	Error     string        // valid UTF-8 without NUL, at most 2000 bytes
-	Notice    string        // for the log: what was asked for and not given
+	Notice    string        // for the log: what was asked for and not given, the same text each time
 }
+
+// cutNotice leaves out what was asked for, which Error tells: notices are logged
+// once each, and must be few.
+var cutNotice = fmt.Sprintf("waits above %s are cut to that", MaxRetryDelay)
 
 // Judge turns a receiver's returned error into the outcome of the run. at is the
 // database's time of the outcome, random is in [0, 1).
@@ -96,7 +100,7 @@ func Judge(r *Receiver, d *Delivery, err error, at time.Time, random float64) Ou
 		if asked.deferred {
 			out.Notice = "deferrals count as attempts: the receiver declares no give-up-after"
 		} else if out.Wait < asked.wait {
-			out.Notice = fmt.Sprintf("retry after %s was cut to %s", asked.wait, MaxRetryDelay)
+			out.Notice = cutNotice
 		}
 	default:
 		out.Wait = r.Backoff.Wait(d.Attempt, random)
@@ -116,6 +120,9 @@ func deferral(r *Receiver, d *Delivery, out Outcome, wait time.Duration, at time
 		out.Error = cleanText(fmt.Sprintf("given up after %s of deferrals (give-up-after %s): %s",
 			age.Round(time.Second), r.GiveUpAfter, out.Error))
 		return out
+	}
+	if wait > MaxRetryDelay {
+		wait, out.Notice = MaxRetryDelay, cutNotice
 	}
 	out.Wait = min(wait+time.Duration(random*float64(wait)), MaxRetryDelay)
 	return out
