@@ -1,0 +1,144 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	waybill "github.com/waybill-go/waybill"
+)
+
+// Tx is what Fire needs of the caller's transaction: *sql.Tx, or what sqlc, bun
+// or GORM make of one.
+type Tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// InTx runs work in a transaction, commits it unless work returns an error, and
+// wakes the relays. Work's error is returned as it is. The write lock is held
+// while work runs: see the package comment.
+func (s *Store) InTx(ctx context.Context, work func(tx *sql.Tx) error) error {
+	wait, cancel := context.WithTimeout(ctx, s.callTimeout)
+	defer cancel()
+	if err := s.locked(wait, ctx, work); err != nil {
+		return err
+	}
+	s.Wake(ctx)
+	return nil
+}
+
+// Fire records an event, and a delivery for each of its receivers, in the
+// caller's transaction: what becomes of that becomes of them. It returns the
+// event's id. After the commit of a transaction that is not InTx's, call Wake.
+func (s *Store) Fire(ctx context.Context, tx Tx, event any) (int64, error) {
+	ids, err := s.FireAll(ctx, tx, []any{event})
+	if err != nil {
+		return 0, err
+	}
+	return ids[0], nil
+}
+
+// FireAll is Fire for many events, in as few statements as for one. It returns
+// their ids, in order. An error fires none of them, unless the caller commits
+// regardless.
+func (s *Store) FireAll(ctx context.Context, tx Tx, events []any) ([]int64, error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	plans := make([]waybill.Plan, len(events))
+	for i, event := range events {
+		plan, err := s.registry.Plan(ctx, tx, event)
+		if err != nil {
+			return nil, err
+		}
+		plans[i] = plan
+	}
+	now := s.now()
+	ids := make([]int64, 0, len(plans))
+	for chunk := range slices.Chunk(plans, eventsPerInsert) {
+		inserted, err := insertEvents(ctx, tx, chunk, now)
+		if err != nil {
+			return nil, fmt.Errorf("fire %s: %w", names(chunk), err)
+		}
+		ids = append(ids, inserted...)
+	}
+	if err := insertDeliveries(ctx, tx, plans, ids, now); err != nil {
+		return nil, fmt.Errorf("fire %s: %w", names(plans), err)
+	}
+	return ids, nil
+}
+
+// Payloads are bound one by one, not as JSON within JSON: they may be large. Five
+// parameters each stay far below SQLite's limit of 32,766.
+const (
+	insertEventsHead = `
+INSERT INTO event (name, version, payload, headers, recorded_at) VALUES `
+	insertEventsRow  = `(?, ?, ?, ?, ?)`
+	insertEventsTail = ` RETURNING id`
+
+	eventsPerInsert = 500
+)
+
+func insertEvents(ctx context.Context, tx Tx, plans []waybill.Plan, now int64) ([]int64, error) {
+	args := make([]any, 0, 5*len(plans))
+	for _, plan := range plans {
+		var headers any
+		if len(plan.Event.Headers) > 0 {
+			text, err := json.Marshal(plan.Event.Headers)
+			if err != nil {
+				return nil, fmt.Errorf("encode headers: %w", err)
+			}
+			headers = string(text)
+		}
+		args = append(args, plan.Event.Name, plan.Event.Version, string(plan.Event.Payload), headers, now)
+	}
+	query := insertEventsHead + strings.TrimPrefix(strings.Repeat(", "+insertEventsRow, len(plans)), ", ") + insertEventsTail
+	rows, err := tx.QueryContext(ctx, query, args...)
+	ids, err := collect(rows, err, scanOne[int64])
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) != len(plans) {
+		return nil, fmt.Errorf("%d events gave %d ids", len(plans), len(ids))
+	}
+	// Ids ascend in the order of the rows; that of RETURNING is not promised.
+	slices.Sort(ids)
+	return ids, nil
+}
+
+const insertDeliveriesSQL = `
+INSERT INTO delivery (event_id, receiver, target, target_digest, max_attempts, available_at, due_at)
+SELECT value ->> 0, value ->> 1, value ->> 2, unhex(value ->> 3), value ->> 4, ?2, ?2
+  FROM json_each(?1) ORDER BY key`
+
+func insertDeliveries(ctx context.Context, tx Tx, plans []waybill.Plan, ids []int64, now int64) error {
+	var rows [][5]any
+	for i, plan := range plans {
+		for _, d := range plan.Deliveries {
+			digest := waybill.TargetDigest(d.Target)
+			rows = append(rows, [5]any{ids[i], d.Receiver, d.Target, hex.EncodeToString(digest[:]), d.MaxAttempts})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	encoded, err := json.Marshal(rows)
+	if err != nil {
+		return fmt.Errorf("encode deliveries: %w", err)
+	}
+	_, err = tx.ExecContext(ctx, insertDeliveriesSQL, string(encoded), now)
+	return err
+}
+
+// names says in an error what was fired.
+func names(plans []waybill.Plan) string {
+	if len(plans) == 1 {
+		return plans[0].Event.Name
+	}
+	return fmt.Sprintf("%d events, the first %s", len(plans), plans[0].Event.Name)
+}

@@ -1,0 +1,177 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+// Bounds of what one process holds open, and of the write-ahead log's file once
+// a checkpoint has emptied it.
+const (
+	maxReaders   = 4
+	journalLimit = 16 << 20
+)
+
+// Waits between two tries for the write lock while another process has it.
+const (
+	firstLockWait = time.Millisecond
+	maxLockWait   = 8 * time.Millisecond
+)
+
+// connect sets up the pools; connections are made at their first use.
+func (s *Store) connect() (err error) {
+	if s.path == Memory {
+		s.writer, err = openPool(s.dataSource(writerDSN), 1)
+		s.reader = s.writer
+		return err
+	}
+	if s.path, err = filepath.Abs(s.path); err != nil {
+		return err
+	}
+	if err = checkFileSystem(s.path); err != nil {
+		return err
+	}
+	if s.writer, err = openPool(s.dataSource(writerDSN), 1); err != nil {
+		return err
+	}
+	s.reader, err = openPool(s.dataSource(readerDSN), maxReaders)
+	return err
+}
+
+func openPool(source string, size int) (*sql.DB, error) {
+	connector, err := sqlite.NewConnector(source)
+	if err != nil {
+		return nil, err
+	}
+	pool := sql.OpenDB(connector)
+	pool.SetMaxOpenConns(size)
+	pool.SetMaxIdleConns(size) // an in-memory database lives in its connection
+	return pool, nil
+}
+
+type dsn int
+
+const (
+	writerDSN  dsn = iota
+	readerDSN      // cannot write
+	migrateDSN     // waits for locks by itself, as goose does not
+)
+
+// dataSource returns the name under which the driver opens the file.
+func (s *Store) dataSource(kind dsn) string {
+	options := url.Values{
+		"_foreign_keys": {"ON"},
+		"_synchronous":  {"FULL"}, // see the package comment
+		"_busy_timeout": {fmt.Sprint(s.callTimeout.Milliseconds())},
+	}
+	switch kind {
+	case writerDSN:
+		options.Set("_busy_timeout", "0") // begin waits, more evenly than SQLite does
+		fallthrough
+	case migrateDSN:
+		options.Set("_txlock", "immediate")
+		options.Add("_pragma", fmt.Sprintf("journal_size_limit(%d)", journalLimit))
+		if s.path != Memory {
+			options.Set("_journal_mode", "WAL")
+		}
+	case readerDSN:
+		options.Set("_query_only", "ON")
+	}
+	escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(filepath.ToSlash(s.path))
+	return "file:" + escaped + "?" + options.Encode()
+}
+
+// write runs one step of the protocol in a transaction of its own. now is read
+// under the write lock.
+func (s *Store) write(ctx context.Context, step func(ctx context.Context, tx *sql.Tx, now int64) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
+	defer cancel()
+	return s.locked(ctx, ctx, func(tx *sql.Tx) error { return step(ctx, tx, s.now()) })
+}
+
+// locked runs work in a transaction that holds the write lock, and commits
+// unless work returns an error or panics. wait bounds the wait for the lock; the
+// end of life rolls the transaction back.
+func (s *Store) locked(wait, life context.Context, work func(tx *sql.Tx) error) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-wait.Done():
+		return s.notFree(wait)
+	}
+	life, release := context.WithCancel(life)
+	defer release()
+	stop := context.AfterFunc(wait, release)
+	tx, err := s.begin(life)
+	if !stop() { // the wait ended, and with it life: nothing that began goes on
+		return s.notFree(wait)
+	}
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer tx.Rollback() // nothing after a commit
+	if err := work(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// begin begins a transaction as soon as the write lock is free. SQLite's own
+// waiting backs off to a tenth of a second, and so never gets its turn beside
+// another process that writes all the time.
+func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
+	for wait := firstLockWait; ; wait = min(2*wait, maxLockWait) {
+		tx, err := s.writer.BeginTx(ctx, nil)
+		if err == nil || !isBusy(err) {
+			return tx, err
+		}
+		timer := time.NewTimer(wait/2 + rand.N(wait))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func isBusy(err error) bool {
+	var failure *sqlite.Error
+	return errors.As(err, &failure) && failure.Code()&0xff == lib.SQLITE_BUSY
+}
+
+func (s *Store) notFree(ctx context.Context) error {
+	return fmt.Errorf("wait for the write lock of %s: %w", s.path, context.Cause(ctx))
+}
+
+// collect reads all rows of a query and closes it.
+func collect[T any](rows *sql.Rows, err error, scan func(rows *sql.Rows, into *T) error) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		var one T
+		if err := scan(rows, &one); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+func scanOne[T any](rows *sql.Rows, into *T) error { return rows.Scan(into) }

@@ -1,0 +1,61 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	waybill "github.com/waybill-go/waybill"
+)
+
+// TxKind is the type of transaction that transactional receivers are given.
+const TxKind = "*sql.Tx"
+
+// TxKind returns the type of transaction that RunTx hands out.
+func (s *Store) TxKind() string { return TxKind }
+
+// OnTx registers a transactional receiver of the event that T is declared as:
+// what it writes in tx and its acknowledgement are committed together, or not at
+// all. It holds the write lock while it runs: see the package comment.
+func OnTx[T any](reg *waybill.Registry, key string, run func(ctx context.Context, tx *sql.Tx, event T) error, opts waybill.Options) {
+	waybill.OnTx(reg, key, TxKind, func(ctx context.Context, tx any, event T) error {
+		own, ok := tx.(*sql.Tx)
+		if !ok {
+			return fmt.Errorf("receiver %q wants a %s, the store gave a %T", key, TxKind, tx)
+		}
+		return run(ctx, own, event)
+	}, opts)
+}
+
+// errNotLanded rolls back a run whose claim was lost.
+var errNotLanded = errors.New("the claim was lost")
+
+// RunTx calls run and records the ack in one transaction.
+//
+// The end of ctx ends the wait for the write lock, and reaches run; it does not
+// undo a run that returned nil all the same: the claim alone decides.
+func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context.Context, tx any) error) (landed bool, err error) {
+	wait, cancel := context.WithTimeout(ctx, s.callTimeout)
+	defer cancel()
+	life := context.WithoutCancel(ctx)
+	err = s.locked(wait, life, func(tx *sql.Tx) error {
+		if err := run(ctx, tx); err != nil {
+			return err
+		}
+		finish, cancel := context.WithTimeout(life, s.callTimeout)
+		defer cancel()
+		ids, err := changedRows(finish, tx, ackSQL, encodeAcks([]waybill.Ack{ack}), s.now())
+		if err != nil {
+			return fmt.Errorf("acknowledge delivery %d: %w", ack.DeliveryID, err)
+		}
+		if len(ids) == 0 {
+			return errNotLanded
+		}
+		return nil
+	})
+	if errors.Is(err, errNotLanded) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,55 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	waybill "github.com/waybill-go/waybill"
+)
+
+// Now returns the store's clock: the machine's.
+func (s *Store) Now(ctx context.Context) (waybill.Stamp, error) {
+	return waybill.Stamp(s.now()), ctx.Err()
+}
+
+const talliesSQL = `
+SELECT receiver, status, count(*), min(due_at) FROM delivery
+ GROUP BY receiver, status ORDER BY receiver, status`
+
+// Tallies counts every row by receiver and status. It reads the whole table.
+func (s *Store) Tallies(ctx context.Context) ([]waybill.Tally, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
+	defer cancel()
+	rows, err := s.reader.QueryContext(ctx, talliesSQL)
+	tallies, err := collect(rows, err, func(rows *sql.Rows, t *waybill.Tally) error {
+		return rows.Scan(&t.Receiver, &t.Status, &t.Rows, &t.OldestDue)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count deliveries: %w", err)
+	}
+	return tallies, nil
+}
+
+// Two reads, so that each has its partial index.
+const owedEventsSQL = `
+SELECT owed.receiver, event.name, count(*)
+  FROM (SELECT receiver, event_id FROM delivery WHERE status IN ('pending', 'failed')
+        UNION ALL
+        SELECT receiver, event_id FROM delivery WHERE status = 'claimed') AS owed
+  JOIN event ON event.id = owed.event_id
+ GROUP BY owed.receiver, event.name ORDER BY owed.receiver, event.name`
+
+// OwedEvents counts owed rows by receiver and event name.
+func (s *Store) OwedEvents(ctx context.Context) ([]waybill.OwedEvent, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
+	defer cancel()
+	rows, err := s.reader.QueryContext(ctx, owedEventsSQL)
+	owed, err := collect(rows, err, func(rows *sql.Rows, o *waybill.OwedEvent) error {
+		return rows.Scan(&o.Receiver, &o.Event, &o.Rows)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count owed events: %w", err)
+	}
+	return owed, nil
+}
