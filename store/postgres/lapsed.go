@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // ClaimLapsed claims rows whose lease has lapsed, oldest first. It is a statement

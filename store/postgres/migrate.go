@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 //go:embed migrations/*.sql
@@ -112,19 +112,19 @@ func (m *Migrator) Down(ctx context.Context) ([]waybill.Migration, error) {
 
 // Status returns every step this release knows, and when it was applied.
 func (m *Migrator) Status(ctx context.Context) ([]waybill.Migration, error) {
-	rows, err := m.pool.Query(ctx, fmt.Sprintf(`SELECT version_id, tstamp FROM "%s".%s`, m.schema, versionTable))
-	if err != nil {
-		return nil, fmt.Errorf("read the state of schema %q: %w", m.schema, err)
-	}
 	applied := map[int64]time.Time{}
 	var (
 		version int64
 		at      time.Time
 	)
-	if _, err := pgx.ForEachRow(rows, []any{&version, &at}, func() error {
-		applied[version] = at
-		return nil
-	}); err != nil && !isMissing(err) {
+	rows, err := m.pool.Query(ctx, fmt.Sprintf(`SELECT version_id, tstamp FROM "%s".%s`, m.schema, versionTable))
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{&version, &at}, func() error {
+			applied[version] = at
+			return nil
+		})
+	}
+	if err != nil && !isMissing(err) {
 		return nil, fmt.Errorf("read the state of schema %q: %w", m.schema, err)
 	}
 	return m.mark(applied), nil

@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -9,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/internal/services"
 	"github.com/waybill-go/waybill/store/postgres"
 	"github.com/waybill-go/waybill/store/storetest"
@@ -17,16 +19,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestStore runs the conformance suite, half of it in a schema that is not the
-// default one.
+// TestStore runs the conformance suite, each case in a schema of its own.
 func TestStore(t *testing.T) {
 	t.Parallel()
+	admin := newPool(t, services.Postgres(t), 20, "")
+	var schemas atomic.Int64
 	storetest.Run(t, func(t *testing.T, reg *waybill.Registry) storetest.Harness {
-		schema := postgres.DefaultSchema
-		if len(t.Name())%2 == 0 {
-			schema = "other_schema"
-		}
-		pool := newPool(t, services.Postgres(t), 8, schema)
+		schema := fmt.Sprintf("case_%d", schemas.Add(1))
+		pool := newPool(t, admin.Config().ConnString(), 6, schema)
 		migrate(t, pool, schema)
 		return harness(t, pool, reg, schema)
 	})

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // Parcel is the event the cases fire.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // Store is what the suite drives: all that a store can do.
@@ -84,6 +84,16 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"Fire", fireCases},
 		{"Claim", claimCases},
+		{"Lapsed", lapsedCases},
+		{"GiveBack", giveBackCases},
+		{"Take", takeCases},
+		{"Refusal", refusalCases},
+		{"Extend", extendCases},
+		{"Ack", ackCases},
+		{"RunTx", runTxCases},
+		{"Status", statusCases},
+		{"Migrate", migrateCases},
+		{"Context", contextCases},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
