@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/waybill-go/waybill/backend/asynq"
+)
+
+// The binary under test, built once a run, with the race detector when the
+// tests have it too.
+var testappBin string
+
+func TestMain(m *testing.M) {
+	asynq.LogRedis(slog.New(slog.DiscardHandler)) // a Redis that is not up yet is no news
+	dir, err := os.MkdirTemp("", "waybill-e2e-")
+	if err == nil {
+		err = build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.RemoveAll(dir)
+		os.Exit(1)
+	}
+	// VerifyTestMain would leave the binaries behind: it never returns.
+	code := m.Run()
+	os.RemoveAll(dir)
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, "goroutines are left when every test has ended:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func build(dir string) error {
+	args := []string{"build", "-o", dir + string(filepath.Separator)}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	args = append(args, "./testapp")
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go %v: %w\n%s", args, err, out)
+	}
+	testappBin = filepath.Join(dir, "testapp")
+	return nil
+}
