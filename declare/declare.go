@@ -1,0 +1,204 @@
+// Package declare reads receivers from a YAML file, for processes that bring no
+// code of their own: the standalone bridge and worker.
+//
+//	receivers:
+//	  - key: crm.sync              # required; what the rows address
+//	    event: order.placed        # required; '*' is every event
+//	    lane: crm                  # defaults to default
+//	    site: task                 # task (a worker) or relay; defaults to task
+//	    lease: 60s                 # defaults to 5m
+//	    timeout: 20s               # below the lease, or with heartbeat beyond it
+//	    heartbeat: false           # extends the lease while the receiver runs
+//	    max_attempts: 8            # defaults to 5
+//	    backoff: {base: 2s, cap: 10m}   # these are 2s and 1h by default
+//	    give_up_after: 24h         # how long 429 and 503 may defer it
+//	    http:                      # what runs it: exactly one of http
+//	      url: https://crm.example.com/hooks/waybill
+//	      method: POST             # or PUT, PATCH; defaults to POST
+//	      headers:
+//	        Authorization: Bearer ${CRM_TOKEN}
+//
+// Each field means what waybill.Options and httpreceiver.Config say of it. A
+// duration has a unit. In http.url and in the values of http.headers, ${NAME} is
+// the environment's variable of that name, so that no secret need stand in the
+// file; $${ is a plain ${.
+//
+// A file declares all its receivers or none: the error names everything that is
+// wrong with it, one line each, with file, line and field.
+package declare
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/waybill-go/waybill"
+)
+
+// maxFile bounds a declarations file: one that is longer is another file.
+const maxFile = 4 << 20
+
+// Load declares the receivers of a file.
+func Load(reg *waybill.Registry, path string) error {
+	return LoadFor(reg, path, waybill.SiteTask, waybill.SiteRelay)
+}
+
+// LoadFor declares the receivers of a file as Load does, for a process that runs
+// those of the given sites only. Where the other ones refer to a variable that is
+// not set, that is no error: a relay needs no secret of what runs on workers.
+func LoadFor(reg *waybill.Registry, path string, sites ...waybill.Site) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("receivers: %w", err)
+	}
+	defer file.Close()
+	return read(reg, path, file, sites)
+}
+
+// Read declares the receivers of a file that is open already; name stands for it
+// in errors.
+func Read(reg *waybill.Registry, name string, in io.Reader) error {
+	return read(reg, name, in, []waybill.Site{waybill.SiteTask, waybill.SiteRelay})
+}
+
+func read(reg *waybill.Registry, name string, in io.Reader, sites []waybill.Site) error {
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return fmt.Errorf("receivers: %w", err)
+	}
+	if len(data) > maxFile {
+		return fmt.Errorf("receivers: %s is longer than %d MiB; is it the right file?", name, maxFile>>20)
+	}
+	r := &reader{file: name, sites: sites}
+	receivers := r.read(data, reg)
+	if len(r.problems) > 0 {
+		return r.err()
+	}
+	for _, receiver := range receivers {
+		reg.Add(receiver)
+	}
+	return reg.Err()
+}
+
+// read returns the file's receivers, and leaves what is wrong in r.problems.
+func (r *reader) read(data []byte, reg *waybill.Registry) []waybill.Receiver {
+	root := r.parse(data)
+	if len(r.problems) > 0 {
+		return nil
+	}
+	const none = "the file declares no receivers; it begins with receivers: and a list of them"
+	if root == nil {
+		r.fail(1, none)
+		return nil
+	}
+	top := r.section(root, "")
+	list := top.take("receivers")
+	top.done("receivers")
+	switch {
+	case top.node == nil || r.failedAny():
+		return nil
+	case list == nil || list.Kind == yaml.SequenceNode && len(list.Content) == 0:
+		r.fail(root.Line, none)
+		return nil
+	case list.Kind != yaml.SequenceNode:
+		top.fail("receivers", "want a list; begin each receiver with a dash")
+		return nil
+	}
+	var receivers []waybill.Receiver
+	lines := map[string]int{}
+	for i, item := range list.Content {
+		receiver, line := r.receiver(resolve(item), i+1)
+		if receiver.Key == "" {
+			continue
+		}
+		if first, ok := lines[receiver.Key]; ok {
+			r.fail(line, "receiver %q: key: line %d has that key already; every receiver needs its own", receiver.Key, first)
+			continue
+		}
+		if _, ok := reg.Receiver(receiver.Key); ok {
+			r.fail(line, "receiver %q: key: the program declares that key already", receiver.Key)
+		}
+		lines[receiver.Key] = line
+		receivers = append(receivers, receiver)
+	}
+	return receivers
+}
+
+// parse returns the root of the file's only document, nil for an empty file.
+func (r *reader) parse(data []byte) *yaml.Node {
+	if !utf8.Valid(data) {
+		good := 0
+		for good < len(data) {
+			c, size := utf8.DecodeRune(data[good:])
+			if c == utf8.RuneError && size == 1 {
+				break
+			}
+			good += size
+		}
+		r.fail(1+bytes.Count(data[:good], []byte("\n")), "the file is not UTF-8 text")
+		return nil
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(data))
+	if err != nil {
+		r.failParse(err)
+		return nil
+	}
+	var document, second yaml.Node
+	if err := loader.Load(&document); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		r.failParse(err)
+		return nil
+	}
+	if err := loader.Load(&second); err == nil {
+		r.fail(second.Line, "a second document begins here; put all receivers into one")
+	} else if !errors.Is(err, io.EOF) {
+		r.failParse(err)
+	}
+	if document.Kind != yaml.DocumentNode || len(document.Content) == 0 {
+		return nil
+	}
+	root := resolve(document.Content[0])
+	if root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
+		return nil
+	}
+	return root
+}
+
+func (r *reader) failParse(err error) {
+	var bad *yaml.LoadError
+	if !errors.As(err, &bad) {
+		r.fail(1, "not YAML: %v", err)
+		return
+	}
+	text := bad.Message
+	if bad.ContextMsg != "" {
+		text += " (" + bad.ContextMsg + ")"
+	}
+	if bad.ContextMsg == "while scanning an alias" {
+		text += "; a value that begins with * stands in quotes: event: '*'"
+	}
+	r.fail(max(bad.Mark.Line, 1), "not YAML: %s", text)
+}
+
+// resolve follows an alias to what it stands for.
+func resolve(node *yaml.Node) *yaml.Node {
+	for range 10 { // an alias of an alias cannot be written; the bound costs nothing
+		if node.Kind != yaml.AliasNode || node.Alias == nil {
+			break
+		}
+		node = node.Alias
+	}
+	return node
+}
+
+// runsHere reports whether this process runs receivers of the site.
+func (r *reader) runsHere(site waybill.Site) bool {
+	return slices.Contains(r.sites, site)
+}
