@@ -9,13 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-const (
-	// wakeTimeout bounds what a wake may cost the one who fired.
-	wakeTimeout = time.Second
-	// listenPing is how long Listen hears nothing before it asks whether the
-	// server is still there.
-	listenPing = 20 * time.Second
-)
+// wakeTimeout bounds what a wake may cost the one who fired.
+const wakeTimeout = time.Second
 
 // channel is what wakes are sent on.
 func (s *Store) channel() string { return s.schema + "_due" }
@@ -84,10 +79,10 @@ func (s *Store) listen(ctx context.Context) (conn *pgx.Conn, err error) {
 	return conn, err
 }
 
-// hear waits for a notification. After a silence it pings: a server that went
-// away without a word would be waited for without end.
+// hear waits for a notification. After a silence of two calls' time it pings: a
+// server that went away without a word would be waited for without end.
 func (s *Store) hear(ctx context.Context, conn *pgx.Conn) (bool, error) {
-	waiting, cancel := context.WithTimeout(ctx, listenPing)
+	waiting, cancel := context.WithTimeout(ctx, 2*s.timeout)
 	defer cancel()
 	_, err := conn.WaitForNotification(waiting)
 	switch {
