@@ -1,51 +1,51 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"slices"
 
 	waybill "github.com/waybill-go/waybill"
 )
 
 // Each receiver's due rows stand in the index in the order of the claim, and
 // SQLite leaves a receiver as soon as its next row is younger than the limit's
-// worth it has: a claim reads receivers × limit entries at most, however many
-// rows are due.
+// worth it has: it reads receivers × limit entries at most, however many rows are
+// due.
+const dueSQL = `
+SELECT id, COALESCE(claimed_at, 0), receiver, available_at, starts - attempts
+  FROM delivery INDEXED BY delivery_due
+ WHERE status IN ('pending', 'failed') AND available_at <= ?1
+   AND receiver IN (SELECT value FROM json_each(?2))
+ ORDER BY available_at, id LIMIT ?3`
+
 const claimSQL = `
 UPDATE delivery
-   SET status = 'claimed', claimed_by = ?1, claimed_at = MAX(?2, COALESCE(claimed_at, 0) + 1),
-       handed_off_at = ?2, taken_at = NULL, lease_expires_at = ?2 + ?3
- WHERE id IN (SELECT id FROM delivery INDEXED BY delivery_due
-               WHERE status IN ('pending', 'failed') AND available_at <= ?2
-                 AND receiver IN (SELECT value FROM json_each(?4))
-               ORDER BY available_at, id LIMIT ?5)
-RETURNING id, claimed_at, receiver, available_at, starts - attempts`
+   SET status = 'claimed', claimed_by = ?1, claimed_at = ?2,
+       handed_off_at = ?3, taken_at = NULL, lease_expires_at = ?4
+ WHERE id = ?5`
 
 // Claim claims due rows of the named receivers, oldest first.
 func (s *Store) Claim(ctx context.Context, request waybill.ClaimRequest) ([]waybill.ClaimedRow, error) {
 	if request.Limit <= 0 || len(request.Receivers) == 0 {
 		return nil, nil
 	}
-	if err := checkOwner(request.By); err != nil {
-		return nil, fmt.Errorf("claim: %w", err)
-	}
 	var claimed []waybill.ClaimedRow
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) (err error) {
-		claimed, err = claimedRows(tx.QueryContext(ctx, claimSQL,
-			request.By, now, request.Lease.Microseconds(), jsonArray(request.Receivers), request.Limit))
-		return err
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
+		rows, err := tx.QueryContext(ctx, dueSQL, now, jsonArray(request.Receivers), request.Limit)
+		claimed, err = collect(rows, err, scanClaimed)
+		if err != nil {
+			return err
+		}
+		return stampClaims(ctx, tx, claimed, request.By, now, now+request.Lease.Microseconds())
 	})
 	if err != nil {
 		return nil, fmt.Errorf("claim up to %d rows: %w", request.Limit, err)
 	}
-	return held(claimed, request.By), nil
+	return claimed, nil
 }
 
-// Every due receiver is found by one step down the index, whatever it owes.
+// Every owed receiver is found by one step down the index, whatever it owes.
 const owedReceiversSQL = `
 WITH RECURSIVE owed (receiver) AS (
     SELECT * FROM (SELECT receiver FROM delivery INDEXED BY delivery_due
@@ -70,30 +70,30 @@ func (s *Store) OwedReceivers(ctx context.Context, except []string) ([]string, e
 	return receivers, nil
 }
 
-func claimedRows(rows *sql.Rows, err error) ([]waybill.ClaimedRow, error) {
-	return collect(rows, err, func(rows *sql.Rows, row *waybill.ClaimedRow) error {
-		return rows.Scan(&row.DeliveryID, &row.Claim.At, &row.Receiver, &row.AvailableAt, &row.LostRuns)
+// scanClaimed reads a row that is about to be claimed, with its last stamp.
+func scanClaimed(rows *sql.Rows, row *waybill.ClaimedRow) error {
+	return rows.Scan(&row.DeliveryID, &row.Claim.At, &row.Receiver, &row.AvailableAt, &row.LostRuns)
+}
+
+// stampClaims claims rows that were read under the write lock.
+func stampClaims(ctx context.Context, tx *sql.Tx, rows []waybill.ClaimedRow, by string, now, leaseEnd int64) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return change(ctx, tx, claimSQL, func(execute func(args ...any) (bool, error)) error {
+		for i := range rows {
+			row := &rows[i]
+			row.Claim = waybill.Claim{By: by, At: nextStamp(now, row.Claim.At)}
+			if _, err := execute(by, row.Claim.At, now, leaseEnd, row.DeliveryID); err != nil {
+				return fmt.Errorf("delivery %d: %w", row.DeliveryID, err)
+			}
+		}
+		return nil
 	})
 }
 
-// held completes claimed rows and puts them in order: RETURNING promises none.
-func held(rows []waybill.ClaimedRow, by string) []waybill.ClaimedRow {
-	for i := range rows {
-		rows[i].Claim.By = by
-	}
-	slices.SortFunc(rows, func(a, b waybill.ClaimedRow) int {
-		return cmp.Or(cmp.Compare(a.AvailableAt, b.AvailableAt), cmp.Compare(a.DeliveryID, b.DeliveryID))
-	})
-	return rows
-}
-
-// checkOwner refuses an owner whose claims no message could match.
-func checkOwner(by string) error {
-	if by == "" {
-		return errors.New("the owner is empty")
-	}
-	if !storable(by) {
-		return fmt.Errorf("the owner %q is not UTF-8 or has a NUL", by)
-	}
-	return nil
+// nextStamp is later than the last stamp of a row, also under a clock that stepped
+// back: an old message never matches again.
+func nextStamp(now int64, last waybill.Stamp) waybill.Stamp {
+	return max(waybill.Stamp(now), last+1)
 }

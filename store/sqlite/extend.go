@@ -9,21 +9,16 @@ import (
 
 const extendSQL = `
 UPDATE delivery
-   SET lease_expires_at = ?2 + m.lease
-  FROM (SELECT value ->> 0 AS id, value ->> 1 AS claimed_by, value ->> 2 AS claimed_at, value ->> 3 AS lease
-          FROM json_each(?1)) AS m
- WHERE delivery.id = m.id AND delivery.status = 'claimed'
-   AND delivery.claimed_by = m.claimed_by AND delivery.claimed_at = m.claimed_at
-RETURNING id`
+   SET lease_expires_at = ?1 + ?5
+ WHERE id = ?2 AND status = 'claimed' AND claimed_by = ?3 AND claimed_at = ?4`
 
 // Extend sets the leases of rows from now, under their claims.
 func (s *Store) Extend(ctx context.Context, rows []waybill.Extension) ([]int64, error) {
-	encoded := claims(rows, func(row waybill.Extension) (waybill.Message, []any) {
-		return row.Message, []any{row.Lease.Microseconds()}
-	})
-	ids, err := s.writeRows(ctx, extendSQL, encoded)
+	held, err := changeHeld(ctx, s, extendSQL, rows,
+		func(row waybill.Extension) waybill.Message { return row.Message },
+		func(row waybill.Extension) []any { return []any{row.Lease.Microseconds()} })
 	if err != nil {
 		return nil, fmt.Errorf("extend %d leases: %w", len(rows), err)
 	}
-	return ids, nil
+	return held, nil
 }

@@ -10,15 +10,19 @@ import (
 
 const lookSQL = `
 SELECT id, status, claimed_by, COALESCE(claimed_at, 0), receiver, COALESCE(handed_off_at, 0), COALESCE(taken_at, 0)
-  FROM delivery WHERE id IN (SELECT value FROM json_each(?1))`
+  FROM delivery WHERE id = ?1`
 
 // Look returns the rows as they are now.
 func (s *Store) Look(ctx context.Context, ids []int64) ([]waybill.RowState, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
-	rows, err := s.reader.QueryContext(ctx, lookSQL, jsonArray(ids))
-	states, err := collect(rows, err, func(rows *sql.Rows, row *waybill.RowState) error {
-		return rows.Scan(&row.ID, &row.Status, &row.Claim.By, &row.Claim.At, &row.Receiver, &row.HandedOffAt, &row.TakenAt)
+	conn, err := s.reader.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look at %d deliveries: %w", len(ids), err)
+	}
+	defer conn.Close()
+	states, err := find(ctx, conn, lookSQL, ids, func(row *sql.Row, r *waybill.RowState) error {
+		return row.Scan(&r.ID, &r.Status, &r.Claim.By, &r.Claim.At, &r.Receiver, &r.HandedOffAt, &r.TakenAt)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look at %d deliveries: %w", len(ids), err)

@@ -156,22 +156,3 @@ func isBusy(err error) bool {
 func (s *Store) notFree(ctx context.Context) error {
 	return fmt.Errorf("wait for the write lock of %s: %w", s.path, context.Cause(ctx))
 }
-
-// collect reads all rows of a query and closes it.
-func collect[T any](rows *sql.Rows, err error, scan func(rows *sql.Rows, into *T) error) ([]T, error) {
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []T
-	for rows.Next() {
-		var one T
-		if err := scan(rows, &one); err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, rows.Err()
-}
-
-func scanOne[T any](rows *sql.Rows, into *T) error { return rows.Scan(into) }

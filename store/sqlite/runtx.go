@@ -45,14 +45,16 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 		}
 		finish, cancel := context.WithTimeout(life, s.callTimeout)
 		defer cancel()
-		ids, err := changedRows(finish, tx, ackSQL, encodeAcks([]waybill.Ack{ack}), s.now())
-		if err != nil {
-			return fmt.Errorf("acknowledge delivery %d: %w", ack.DeliveryID, err)
-		}
-		if len(ids) == 0 {
-			return errNotLanded
-		}
-		return nil
+		return change(finish, tx, ackSQL, func(execute func(args ...any) (bool, error)) error {
+			ok, err := execute(append([]any{s.now(), ack.DeliveryID, ack.Claim.By, ack.Claim.At}, outcomeArgs(ack)...)...)
+			if err != nil {
+				return fmt.Errorf("acknowledge delivery %d: %w", ack.DeliveryID, err)
+			}
+			if !ok {
+				return errNotLanded
+			}
+			return nil
+		})
 	})
 	if errors.Is(err, errNotLanded) {
 		return false, nil

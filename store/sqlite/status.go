@@ -33,12 +33,11 @@ func (s *Store) Tallies(ctx context.Context) ([]waybill.Tally, error) {
 
 // Two reads, so that each has its partial index.
 const owedEventsSQL = `
-SELECT owed.receiver, event.name, count(*)
-  FROM (SELECT receiver, event_id FROM delivery WHERE status IN ('pending', 'failed')
+SELECT receiver, (SELECT name FROM event WHERE id = event_id) AS name, count(*)
+  FROM (SELECT receiver, event_id FROM delivery INDEXED BY delivery_due WHERE status IN ('pending', 'failed')
         UNION ALL
-        SELECT receiver, event_id FROM delivery WHERE status = 'claimed') AS owed
-  JOIN event ON event.id = owed.event_id
- GROUP BY owed.receiver, event.name ORDER BY owed.receiver, event.name`
+        SELECT receiver, event_id FROM delivery INDEXED BY delivery_claimed WHERE status = 'claimed')
+ GROUP BY receiver, name ORDER BY receiver, name`
 
 // OwedEvents counts owed rows by receiver and event name.
 func (s *Store) OwedEvents(ctx context.Context) ([]waybill.OwedEvent, error) {

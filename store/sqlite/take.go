@@ -1,54 +1,59 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	waybill "github.com/waybill-go/waybill"
 )
 
-const takeSQL = `
-WITH l AS MATERIALIZED (SELECT value ->> 0 AS receiver, value ->> 1 AS lease FROM json_each(?4))
-UPDATE delivery
-   SET claimed_by = ?3, claimed_at = MAX(?2, delivery.claimed_at + 1), taken_at = ?2,
-       starts = starts + 1, lease_expires_at = ?2 + l.lease
-  FROM (SELECT value ->> 0 AS id, value ->> 1 AS claimed_by, value ->> 2 AS claimed_at FROM json_each(?1)) AS m, l
- WHERE delivery.id = m.id AND delivery.status = 'claimed'
-   AND delivery.claimed_by = m.claimed_by AND delivery.claimed_at = m.claimed_at
-   AND delivery.receiver = l.receiver
-RETURNING id, event_id, receiver, target, attempts + 1, max_attempts, starts, due_at,
-          COALESCE(handed_off_at, 0), claimed_at`
+const offeredSQL = `
+SELECT id, event_id, receiver, target, attempts + 1, max_attempts, starts + 1, due_at,
+       COALESCE(handed_off_at, 0), claimed_by, COALESCE(claimed_at, 0)
+  FROM delivery WHERE id = ?1 AND status = 'claimed'`
 
-// Take moves rows from their messages' claims to the worker's. The events are
-// read in the same transaction: an error takes nothing.
+// The fence stands in the statement that writes, as it does in every other step.
+const takeSQL = `
+UPDATE delivery
+   SET claimed_by = ?5, claimed_at = ?6, taken_at = ?1, starts = starts + 1, lease_expires_at = ?7
+ WHERE id = ?2 AND status = 'claimed' AND claimed_by = ?3 AND claimed_at = ?4`
+
+// Take moves rows from their messages' claims to the worker's. Rows and events
+// are read in the transaction that takes: an error takes nothing.
 func (s *Store) Take(ctx context.Context, request waybill.TakeRequest) ([]*waybill.Delivery, error) {
-	messages := claims(request.Messages, func(m waybill.Message) (waybill.Message, []any) { return m, nil })
-	if messages == noRows || len(request.Leases) == 0 {
+	if len(request.Messages) == 0 || len(request.Leases) == 0 {
 		return nil, nil
 	}
-	if err := checkOwner(request.By); err != nil {
-		return nil, fmt.Errorf("take: %w", err)
+	claims := make(map[int64]waybill.Claim, len(request.Messages))
+	ids := make([]int64, len(request.Messages))
+	for i, message := range request.Messages {
+		ids[i] = message.DeliveryID
+		claims[message.DeliveryID] = message.Claim
 	}
-	leases := make([][2]any, len(request.Leases))
-	byReceiver := make(map[string]time.Duration, len(request.Leases))
-	for i, lease := range request.Leases {
-		leases[i] = [2]any{lease.Receiver, lease.Lease.Microseconds()}
-		byReceiver[lease.Receiver] = lease.Lease
-	}
-	encoded, err := json.Marshal(leases)
-	if err != nil {
-		return nil, fmt.Errorf("take: encode leases: %w", err)
+	leases := make(map[string]time.Duration, len(request.Leases))
+	for _, lease := range request.Leases {
+		leases[lease.Receiver] = lease.Lease
 	}
 	var taken []*waybill.Delivery
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
-		rows, err := tx.QueryContext(ctx, takeSQL, messages, now, request.By, string(encoded))
-		taken, err = collect(rows, err, scanDelivery)
-		if err != nil || len(taken) == 0 {
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
+		offered, err := find(ctx, tx, offeredSQL, ids, scanDelivery)
+		if err != nil {
+			return err
+		}
+		for _, d := range offered {
+			lease, known := leases[d.Receiver]
+			if known && d.Claim == claims[d.ID] {
+				d.Lease = lease
+				taken = append(taken, d)
+			}
+		}
+		if len(taken) == 0 {
+			return nil
+		}
+		if err := stampTakes(ctx, tx, taken, request.By, now); err != nil {
 			return err
 		}
 		return attachEvents(ctx, tx, taken)
@@ -56,46 +61,61 @@ func (s *Store) Take(ctx context.Context, request waybill.TakeRequest) ([]*waybi
 	if err != nil {
 		return nil, fmt.Errorf("take %d deliveries: %w", len(request.Messages), err)
 	}
-	for _, d := range taken {
-		d.Claim.By, d.Lease = request.By, byReceiver[d.Receiver]
-	}
-	slices.SortFunc(taken, func(a, b *waybill.Delivery) int { return cmp.Compare(a.ID, b.ID) })
 	return taken, nil
 }
 
-func scanDelivery(rows *sql.Rows, into **waybill.Delivery) error {
+// scanDelivery reads a row as it will be once it is taken, but for its claim.
+func scanDelivery(row *sql.Row, into **waybill.Delivery) error {
 	d := &waybill.Delivery{Event: new(waybill.Event)}
 	var due, handedOff waybill.Stamp
-	err := rows.Scan(&d.ID, &d.Event.ID, &d.Receiver, &d.Target, &d.Attempt, &d.MaxAttempts, &d.Start,
-		&due, &handedOff, &d.Claim.At)
+	err := row.Scan(&d.ID, &d.Event.ID, &d.Receiver, &d.Target, &d.Attempt, &d.MaxAttempts, &d.Start, &due,
+		&handedOff, &d.Claim.By, &d.Claim.At)
 	d.DueAt, d.HandedOffAt = due.Time(), handedOff.Time()
 	*into = d
 	return err
 }
 
-const eventsSQL = `
-SELECT id, name, version, payload, headers, recorded_at FROM event
- WHERE id IN (SELECT value FROM json_each(?1))`
+// stampTakes moves the claims of rows that were read under the write lock.
+func stampTakes(ctx context.Context, tx *sql.Tx, taken []*waybill.Delivery, by string, now int64) error {
+	return change(ctx, tx, takeSQL, func(execute func(args ...any) (bool, error)) error {
+		for _, d := range taken {
+			claim := waybill.Claim{By: by, At: nextStamp(now, d.Claim.At)}
+			ok, err := execute(now, d.ID, d.Claim.By, d.Claim.At, claim.By, claim.At, now+d.Lease.Microseconds())
+			if err != nil {
+				return fmt.Errorf("delivery %d: %w", d.ID, err)
+			}
+			if !ok {
+				return fmt.Errorf("delivery %d changed under the write lock", d.ID)
+			}
+			d.Claim = claim
+		}
+		return nil
+	})
+}
+
+const eventSQL = `
+SELECT id, name, version, payload, headers, recorded_at FROM event WHERE id = ?1`
 
 // attachEvents gives every delivery its event; those of one event share it.
 func attachEvents(ctx context.Context, tx *sql.Tx, deliveries []*waybill.Delivery) error {
 	var ids []int64
+	events := make(map[int64]*waybill.Event, len(deliveries))
 	for _, d := range deliveries {
-		ids = append(ids, d.Event.ID)
+		if _, ok := events[d.Event.ID]; !ok {
+			events[d.Event.ID] = nil
+			ids = append(ids, d.Event.ID)
+		}
 	}
-	slices.Sort(ids)
-	rows, err := tx.QueryContext(ctx, eventsSQL, jsonArray(slices.Compact(ids)))
-	events, err := collect(rows, err, scanEvent)
+	read, err := find(ctx, tx, eventSQL, ids, scanEvent)
 	if err != nil {
-		return fmt.Errorf("read events: %w", err)
+		return fmt.Errorf("events: %w", err)
 	}
-	byID := make(map[int64]*waybill.Event, len(events))
-	for _, event := range events {
-		byID[event.ID] = event
+	for _, event := range read {
+		events[event.ID] = event
 	}
 	for _, d := range deliveries {
-		event, ok := byID[d.Event.ID]
-		if !ok {
+		event := events[d.Event.ID]
+		if event == nil {
 			return fmt.Errorf("delivery %d: its event %d is not there", d.ID, d.Event.ID)
 		}
 		d.Event = event
@@ -103,11 +123,11 @@ func attachEvents(ctx context.Context, tx *sql.Tx, deliveries []*waybill.Deliver
 	return nil
 }
 
-func scanEvent(rows *sql.Rows, into **waybill.Event) error {
+func scanEvent(row *sql.Row, into **waybill.Event) error {
 	event := new(waybill.Event)
 	var headers []byte
 	var recorded waybill.Stamp
-	if err := rows.Scan(&event.ID, &event.Name, &event.Version, &event.Payload, &headers, &recorded); err != nil {
+	if err := row.Scan(&event.ID, &event.Name, &event.Version, &event.Payload, &headers, &recorded); err != nil {
 		return err
 	}
 	event.RecordedAt = recorded.Time()
