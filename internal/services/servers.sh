@@ -1,10 +1,12 @@
-# The three servers: for each, does it answer, start it, stop it, its URL.
+# The three servers: for each, its URL, does it run, does it answer, start, stop.
 # Sourced by services.sh. Each keeps everything in $state/NAME, and runs as the
 # user that its Debian package brought when we are root.
 
 # PostgreSQL -----------------------------------------------------------------
 
 postgres_url() { echo "postgres://waybill:$secret@127.0.0.1:$(port_of postgres)/postgres?sslmode=disable"; }
+
+postgres_runs() { alive "$state/postgres/data/postmaster.pid" postgres; }
 
 postgres_answers() {
 	local port
@@ -43,8 +45,8 @@ postgres_start() {
 	give postgres "$dir"
 	# The number of a server that died with the machine may be another's now;
 	# PostgreSQL would take that one for itself.
-	alive "$data/postmaster.pid" postgres || rm -f "$data/postmaster.pid"
-	as postgres "$bin/pg_ctl" -D "$data" -l "$dir/log" -w -t 60 start </dev/null >/dev/null 2>&1 9>&- &&
+	postgres_runs || rm -f "$data/postmaster.pid"
+	as postgres "$bin/pg_ctl" -D "$data" -l "$dir/log" -w -t 120 start </dev/null >/dev/null 2>&1 9>&- &&
 		postgres_answers
 }
 
@@ -54,6 +56,8 @@ postgres_stop() { end "$state/postgres/data/postmaster.pid" postgres INT; }
 # Redis ----------------------------------------------------------------------
 
 redis_url() { echo "redis://default:$secret@127.0.0.1:$(port_of redis)/0"; }
+
+redis_runs() { alive "$state/redis/pid" redis-server; }
 
 redis_answers() {
 	local port
@@ -91,6 +95,8 @@ redis_stop() { end "$state/redis/pid" redis-server TERM; }
 # The management interface is at this port + 10000, as with RabbitMQ's own
 # ports; the node's own traffic and its port mapper are at + 1 and + 2.
 rabbitmq_url() { echo "amqp://waybill:$secret@127.0.0.1:$(port_of rabbitmq)/"; }
+
+rabbitmq_runs() { alive "$state/rabbitmq/pid" beam.smp; }
 
 # The AMQP listener opens last, the management interface says it is ours.
 rabbitmq_answers() {
@@ -142,7 +148,7 @@ rabbitmq_start() {
 		ERL_EPMD_ADDRESS=127.0.0.1 ERL_EPMD_PORT=$((port + 2)) \
 		RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none" \
 		setsid nohup "$rabbitmq_bin" </dev/null >"$dir/log" 2>&1 9>&- &
-	await 60 rabbitmq_answers
+	await 120 rabbitmq_answers
 }
 
 rabbitmq_stop() {

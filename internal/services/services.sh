@@ -72,11 +72,15 @@ pick() {
 
 port_of() { cat "$state/$1/port" 2>/dev/null; }
 
-# alive PIDFILE NAME: the file's process runs and is what we think it is. After
-# a restart of the machine the number may belong to anybody.
+# lives PID NAME: that process runs and is what we think it is. One that is dead
+# and that nobody waited for still has its name, but no command line.
+lives() { [ "$(cat "/proc/$1/comm" 2>/dev/null)" = "$2" ] && grep -qa . "/proc/$1/cmdline" 2>/dev/null; }
+
+# alive PIDFILE NAME: the same of the process in a file, whose number may belong
+# to anybody after a restart of the machine.
 alive() {
 	local pid
-	pid=$(head -n 1 "$1" 2>/dev/null) && [ -n "$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ]
+	pid=$(head -n 1 "$1" 2>/dev/null) && [ -n "$pid" ] && lives "$pid" "$2"
 }
 
 # end PIDFILE NAME SIGNAL stops that process: politely for 20 s, then for good.
@@ -86,7 +90,7 @@ end() {
 	pid=$(head -n 1 "$1")
 	kill -s "$3" "$pid" 2>/dev/null || return 0
 	for ((i = 0; i < 200; i++)); do
-		kill -0 "$pid" 2>/dev/null || return 0
+		lives "$pid" "$2" || return 0
 		sleep 0.1
 	done
 	kill -KILL "$pid" 2>/dev/null || true
@@ -119,11 +123,17 @@ prepare() {
 	secret=$(cat "$state/secret")
 }
 
-# ensure NAME returns at once when the server answers, and starts it otherwise.
-# A start that fails is tried once more with the data thrown away: a machine
-# that lost power may leave files that no server can open.
+# ensure NAME VARIABLE returns at once when the server answers, and starts it
+# otherwise. One that runs and is slow to answer is given time: the machine may
+# be busy with the very tests that a restart would ruin. A start that fails is
+# tried once more with the data thrown away: a machine that lost power may leave
+# files that no server can open.
 ensure() {
 	"$1_answers" && return
+	if "$1_runs"; then
+		say "waiting for $1"
+		await 60 "$1_answers" && return
+	fi
 	say "starting $1"
 	"$1_start" && return
 	say "$1 did not start; once more from empty data"
