@@ -16,6 +16,7 @@ type route struct {
 	failures int       // outages in a row; 0 is well
 	retryAt  time.Time // when the queue is tried again
 	err      error     // the last outage
+	full     bool      // it had no room when it was last asked
 
 	refusals map[int64]int // how often in a row each row was refused
 	accepted int
@@ -56,15 +57,18 @@ func (r *route) limit(batch int) int {
 		return min(batch, 1)
 	}
 	if bounded, ok := r.backend.(waybill.Bounded); ok {
-		return min(batch, bounded.Room())
+		room := bounded.Room()
+		r.full = room == 0
+		return min(batch, room)
 	}
 	return batch
 }
 
-// freed is signalled when a queue that is full has room again; it is nil, and so
-// never, for any other.
+// freed is signalled when a queue that was full has room again; it is nil, and so
+// never, for any other. What counts is what the claim was told: by now there may
+// be room, and the signal of it sent.
 func (r *route) freed() <-chan struct{} {
-	if bounded, ok := r.backend.(waybill.Bounded); ok && bounded.Room() == 0 {
+	if bounded, ok := r.backend.(waybill.Bounded); ok && r.full {
 		return bounded.Freed()
 	}
 	return nil
