@@ -15,12 +15,9 @@ type unknownReceivers map[string]*unknownReceiver
 
 type unknownReceiver struct{ since, seen time.Time }
 
-// forgetAfter is how long a receiver keeps its age without being seen; rows that
-// are given back come into sight at least as often.
-const forgetAfter = 4 * outageCap
-
 // note records that rows of the receiver were seen and returns for how long so.
-func (u unknownReceivers) note(receiver string, now time.Time) (age time.Duration, first bool) {
+// One that was not seen for as long as forgetAfter is forgotten.
+func (u unknownReceivers) note(receiver string, now time.Time, forgetAfter time.Duration) (age time.Duration, first bool) {
 	for key, known := range u {
 		if now.Sub(known.seen) > forgetAfter {
 			delete(u, key)
@@ -37,7 +34,10 @@ func (u unknownReceivers) note(receiver string, now time.Time) (age time.Duratio
 
 // ripe notes the receiver and reports whether its rows are to be orphaned now.
 func (r *Relay) ripe(receiver string) bool {
-	age, first := r.unknown.note(receiver, time.Now())
+	// Rows come into sight at each poll, and those that are given back when their
+	// delay is over: a few of either without one, and the receiver has none.
+	forgetAfter := 4 * max(r.config.Poll, outageCap)
+	age, first := r.unknown.note(receiver, time.Now(), forgetAfter)
 	if first {
 		r.log.Warn("rows are owed to a receiver that nobody declares", "receiver", receiver, "orphaned_after", max(r.config.OrphanAfter, 0).String())
 	}
