@@ -32,9 +32,11 @@ func (r *Relay) handOff(ctx context.Context, route *route, rows []waybill.Claime
 	cancel()
 	if err != nil {
 		wait := route.failed(err)
+		r.sweepBy(route.retryAt)
 		r.log.Error("queue is not well, claiming stops", "site", string(route.site), "error", err, "again_in", wait.Round(time.Millisecond).String())
 	} else if route.failures > 0 {
 		route.recovered()
+		r.sweepAt = time.Time{} // what was given back meanwhile is the oldest
 		r.log.Info("queue is well again", "site", string(route.site))
 	}
 	return r.giveBack(finishing, r.sortResults(route, messages, results))

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waybill-go/waybill"
@@ -12,18 +13,18 @@ import (
 // is before all that is due, so they go first; looking for them costs a scan of
 // what is in flight, so it is done once per poll and not once per claim.
 func (r *Relay) pass(ctx context.Context, limit int) (claimed int, err error) {
-	if now := time.Now(); !now.Before(r.sweepAt) {
-		n, err := r.sweep(ctx, limit)
-		claimed += n
-		if err != nil {
-			return claimed, err
-		}
-		if n < limit { // else there may be more
-			r.sweepAt = now.Add(r.config.Poll)
+	if !time.Now().Before(r.sweepAt) {
+		var more bool
+		if claimed, more, err = r.sweep(ctx, limit); err != nil || more {
+			return claimed, err // the next pass sweeps again: nothing due goes before what lapsed
 		}
 	}
 	receivers := r.registry.LaneReceivers(r.config.Lane)
-	for _, route := range r.routes() {
+	routes := r.routes()
+	if r.turn++; r.turn%2 == 0 { // a backlog for one site must not starve the other
+		slices.Reverse(routes)
+	}
+	for _, route := range routes {
 		if ctx.Err() != nil {
 			return claimed, nil
 		}
@@ -37,14 +38,37 @@ func (r *Relay) pass(ctx context.Context, limit int) (claimed int, err error) {
 }
 
 // sweep looks for what the due rows of declared receivers do not show: lapsed
-// rows, and rows of receivers that nobody declares.
-func (r *Relay) sweep(ctx context.Context, limit int) (claimed int, err error) {
-	claimed, err = r.claimLapsed(ctx, limit)
-	if err != nil || r.config.Lane != waybill.DefaultLane {
-		return claimed, err
+// rows, and rows of receivers that nobody declares. Where it got all it asked for
+// there may be more.
+func (r *Relay) sweep(ctx context.Context, limit int) (claimed int, more bool, err error) {
+	now := time.Now()
+	claimed, more, err = r.claimLapsed(ctx, limit)
+	if err != nil || more {
+		return claimed, more, err
 	}
-	n, err := r.orphanUnknown(ctx, limit-claimed)
-	return claimed + n, err
+	if r.config.Lane == waybill.DefaultLane {
+		n, err := r.orphanUnknown(ctx, limit-claimed)
+		more = n == limit-claimed
+		claimed += n
+		if err != nil || more {
+			return claimed, more, err
+		}
+	}
+	r.sweepAt = now.Add(r.config.Poll)
+	for _, route := range r.routes() {
+		if route.retryAt.After(now) {
+			r.sweepBy(route.retryAt)
+		}
+	}
+	return claimed, false, nil
+}
+
+// sweepBy sees to a sweep at that time or before: what a queue did not take is
+// among the lapsed rows when the queue is tried again.
+func (r *Relay) sweepBy(at time.Time) {
+	if at.Before(r.sweepAt) {
+		r.sweepAt = at
+	}
 }
 
 // claimDue claims due rows of the route's receivers and hands them off.
@@ -66,9 +90,10 @@ func (r *Relay) claimDue(ctx context.Context, route *route, receivers []*waybill
 	return len(rows), r.handOff(ctx, route, rows, stamp)
 }
 
-// claimLapsed claims lapsed rows of the lane and hands them off. The default lane
-// is whatever is in no named one, so that no row is without a relay.
-func (r *Relay) claimLapsed(ctx context.Context, limit int) (int, error) {
+// claimLapsed claims lapsed rows of the lane and hands them off; more is whether
+// there may be others. The default lane is whatever is in no named one, so that no
+// row is without a relay.
+func (r *Relay) claimLapsed(ctx context.Context, limit int) (claimed int, more bool, err error) {
 	receivers := r.registry.LaneReceivers(r.config.Lane)
 	request := waybill.LapsedRequest{By: r.id, Limit: limit, Lease: r.stamp(receivers)}
 	var down []*waybill.Receiver // not claimed while their queue takes nothing
@@ -86,14 +111,14 @@ func (r *Relay) claimLapsed(ctx context.Context, limit int) (int, error) {
 	if r.config.Lane == waybill.DefaultLane {
 		request.Receivers, request.Except = nil, append(r.registry.NamedKeys(), waybill.Keys(down)...)
 	} else if len(request.Receivers) == 0 {
-		return 0, nil
+		return 0, false, nil
 	}
 	rows, err := r.store.ClaimLapsed(context.WithoutCancel(ctx), request)
 	if err != nil {
-		return 0, fmt.Errorf("claim lapsed rows in lane %s: %w", r.config.Lane, err)
+		return 0, false, fmt.Errorf("claim lapsed rows in lane %s: %w", r.config.Lane, err)
 	}
 	r.observe(waybill.ObservedClaim, len(rows))
-	return len(rows), r.dispatch(ctx, rows, request.Lease)
+	return len(rows), len(rows) == request.Limit, r.dispatch(ctx, rows, request.Lease)
 }
 
 // dispatch sorts lapsed rows by what has to become of them.

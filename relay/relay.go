@@ -82,7 +82,8 @@ type Relay struct {
 	local    *route
 	unknown  unknownReceivers
 	wake     chan struct{}
-	sweepAt  time.Time // when lapsed rows and unknown receivers are looked for next
+	sweepAt  time.Time // when lapsed rows and unknown receivers are looked for next, a poll away at most
+	turn     int       // counts passes
 }
 
 // New validates the configuration.
@@ -145,8 +146,10 @@ func (r *Relay) ID() string { return r.id }
 // is waited out. A stop takes at most one claim and one hand-off, each with its
 // own deadline.
 func (r *Relay) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
 	listening := r.listen(ctx)
 	defer listening.Wait()
+	defer stop() // the listener ends with Run, also where passes end it
 	r.log.Info("relay started")
 	defer r.log.Info("relay stopped")
 	failures := 0
@@ -178,6 +181,7 @@ func (r *Relay) Run(ctx context.Context) error {
 func (r *Relay) Once(ctx context.Context, limit int) (handedOff int, err error) {
 	accepted := func() int { return r.task.accepted + r.local.accepted }
 	before := accepted()
+	r.sweepAt = time.Time{} // due is due, however short ago the last call was
 	for ctx.Err() == nil {
 		size := r.config.BatchSize
 		if limit > 0 {

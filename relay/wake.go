@@ -40,9 +40,9 @@ func (r *Relay) signal() {
 }
 
 // idle waits for a wake-up, for room in a bounded queue that was full, or for the
-// poll.
+// next sweep: the poll, or the next try of a queue that is down.
 func (r *Relay) idle(ctx context.Context) {
-	timer := time.NewTimer(r.config.Poll)
+	timer := time.NewTimer(time.Until(r.sweepAt))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
