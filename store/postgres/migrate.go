@@ -10,10 +10,10 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -31,8 +31,7 @@ const versionTable = "schema_version"
 type Migrator struct {
 	pool   *pgxpool.Pool
 	schema string
-	steps  []waybill.Migration // none of them applied
-	files  fs.FS
+	steps  []step
 }
 
 var _ waybill.Migrator = (*Migrator)(nil)
@@ -47,32 +46,45 @@ func NewMigrator(pool *pgxpool.Pool, schema string) (*Migrator, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, steps, err := embeddedSteps()
+	steps, err := readSteps()
 	if err != nil {
 		return nil, err
 	}
-	return &Migrator{pool: pool, schema: schema, steps: steps, files: files}, nil
+	return &Migrator{pool: pool, schema: schema, steps: steps}, nil
 }
 
-func embeddedSteps() (fs.FS, []waybill.Migration, error) {
-	files, err := fs.Sub(embedded, "migrations")
+// step is one file of migrations.
+type step struct {
+	waybill.Migration
+	up string // its statements
+}
+
+// readSteps returns the steps this release knows, in order; there is one at
+// least, or the package would not have been built.
+var readSteps = sync.OnceValues(func() ([]step, error) {
+	names, err := fs.Glob(embedded, "migrations/*.sql") // in order of version: the names have leading zeros
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	names, err := fs.Glob(files, "*.sql") // in order of version: the names have leading zeros
-	if err != nil {
-		return nil, nil, err
-	}
-	steps := make([]waybill.Migration, len(names))
+	steps := make([]step, len(names))
 	for i, name := range names {
+		text, err := fs.ReadFile(embedded, name)
+		if err != nil {
+			return nil, err
+		}
 		version, err := goose.NumericComponent(name)
 		if err != nil {
-			return nil, nil, fmt.Errorf("migration %s: %w", name, err)
+			return nil, fmt.Errorf("migration %s: %w", name, err)
 		}
-		steps[i] = waybill.Migration{Version: version, Name: strings.TrimSuffix(path.Base(name), ".sql")}
+		_, up, _ := strings.Cut(string(text), "-- +goose Up\n")
+		up, _, _ = strings.Cut(up, "-- +goose Down\n")
+		steps[i] = step{
+			Migration: waybill.Migration{Version: version, Name: strings.TrimSuffix(path.Base(name), ".sql")},
+			up:        strings.TrimSpace(up),
+		}
 	}
-	return files, steps, nil
-}
+	return steps, nil
+})
 
 // Up applies the steps that are missing, each in a transaction of its own, and
 // creates the schema if need be. Whoever comes second waits for the first.
@@ -144,14 +156,8 @@ CREATE TABLE IF NOT EXISTS %s (
 INSERT INTO %s (version_id, is_applied) VALUES (0, true);
 `, versionTable, versionTable)
 	for _, step := range m.steps {
-		text, err := fs.ReadFile(m.files, step.Name+".sql")
-		if err != nil {
-			continue // the names come from the same files
-		}
-		_, up, _ := strings.Cut(string(text), "-- +goose Up\n")
-		up, _, _ = strings.Cut(up, "-- +goose Down\n")
-		fmt.Fprintf(&script, "\n-- %s\n%sINSERT INTO %s (version_id, is_applied, tstamp) VALUES (%d, true, now() AT TIME ZONE 'UTC');\n",
-			step.Name, up, versionTable, step.Version)
+		fmt.Fprintf(&script, "\n-- %s\n\n%s\n\nINSERT INTO %s (version_id, is_applied, tstamp) VALUES (%d, true, now() AT TIME ZONE 'UTC');\n",
+			step.Name, step.up, versionTable, step.Version)
 	}
 	script.WriteString("\nCOMMIT;\n")
 	return script.String()
@@ -162,7 +168,11 @@ INSERT INTO %s (version_id, is_applied) VALUES (0, true);
 func (m *Migrator) locked(ctx context.Context, f func(*sql.Conn, *goose.Provider) ([]*goose.MigrationResult, error)) ([]waybill.Migration, error) {
 	db := m.open()
 	defer db.Close()
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, m.files,
+	files, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("migrate schema %q: %w", m.schema, err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
 		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return nil, fmt.Errorf("migrate schema %q: %w", m.schema, err)
@@ -227,8 +237,8 @@ func (m *Migrator) createSchema(ctx context.Context, conn *sql.Conn) error {
 func (m *Migrator) mark(applied map[int64]time.Time) []waybill.Migration {
 	steps := make([]waybill.Migration, len(m.steps))
 	for i, step := range m.steps {
-		step.AppliedAt = applied[step.Version]
-		steps[i] = step
+		steps[i] = step.Migration
+		steps[i].AppliedAt = applied[step.Version]
 	}
 	return steps
 }
@@ -241,39 +251,4 @@ func (m *Migrator) only(done map[int64]time.Time) []waybill.Migration {
 		}
 	}
 	return steps
-}
-
-// Check reports whether the schema is the one this release works with. It says
-// in one line what is wrong and what to do.
-func (s *Store) Check(ctx context.Context) error {
-	_, steps, err := embeddedSteps()
-	if err != nil {
-		return err
-	}
-	newest := steps[len(steps)-1].Version
-	var version int64
-	err = s.within(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, s.sql(`SELECT coalesce(max(version_id), 0) FROM waybill.`+versionTable)).Scan(&version)
-	})
-	switch {
-	case isMissing(err):
-		return fmt.Errorf("postgres: the database has no schema %q yet: run `bridge migrate`", s.schema)
-	case err != nil:
-		return fmt.Errorf("postgres: read the version of schema %q: %w", s.schema, err)
-	case version < newest:
-		return fmt.Errorf("postgres: schema %q is at version %d and this release works with %d: run `bridge migrate`", s.schema, version, newest)
-	case version > newest:
-		return newerError(s.schema, version, newest)
-	}
-	return nil
-}
-
-func newerError(schema string, version, newest int64) error {
-	return fmt.Errorf("postgres: schema %q is at version %d and this binary knows no more than %d: this binary is older than the schema: upgrade it", schema, version, newest)
-}
-
-// isMissing reports whether the schema or its version table is not there.
-func isMissing(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && (pgErr.Code == "42P01" || pgErr.Code == "3F000")
 }

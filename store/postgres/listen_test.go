@@ -1,0 +1,255 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/services"
+	"github.com/waybill-go/waybill/store/postgres"
+)
+
+// listener runs Listen and tells of its wakes and its end.
+type listener struct {
+	woken chan struct{}
+	ended chan error
+}
+
+func listen(t *testing.T, store *postgres.Store) *listener {
+	t.Helper()
+	l := &listener{woken: make(chan struct{}, 1000), ended: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		l.ended <- store.Listen(ctx, func() { l.woken <- struct{}{} })
+	}()
+	t.Cleanup(func() { cancel(); <-stopped })
+	l.wake(t, "at the start")
+	return l
+}
+
+func (l *listener) wake(t *testing.T, when string) {
+	t.Helper()
+	select {
+	case <-l.woken:
+	case err := <-l.ended:
+		t.Fatalf("%s: Listen returned %v", when, err)
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%s: no wake", when)
+	}
+}
+
+func TestListenHearsOtherProcesses(t *testing.T) {
+	t.Parallel()
+	store, pool := newOrders(t, 2)
+	l := listen(t, store)
+	other := newStore(t, postgres.Config{Pool: newPool(t, pool.Config().ConnString(), 1), Registry: orders()})
+	for range 3 {
+		if err := other.InTx(t.Context(), func(tx pgx.Tx) error {
+			_, err := other.Fire(t.Context(), tx, orderPlaced{1})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		l.wake(t, "after a commit")
+		if n := len(claim(t, store, 100, "mail", "stock")); n != 2 {
+			t.Errorf("woken for %d rows, want 2", n)
+		}
+	}
+	// A roll-back wakes nobody, and another schema's wake is not ours.
+	if err := other.InTx(t.Context(), func(pgx.Tx) error { return errors.New("no") }); err == nil {
+		t.Error("committed")
+	}
+	newStore(t, postgres.Config{Pool: pool, Registry: orders(), Schema: "other"}).Wake(t.Context())
+	other.Wake(t.Context())
+	l.wake(t, "after a plain wake")
+	if n := len(l.woken); n != 0 {
+		t.Errorf("%d wakes too many", n)
+	}
+}
+
+func TestListenReturnsWhenItsConnectionDies(t *testing.T) {
+	t.Parallel()
+	store, pool := newOrders(t, 2)
+	l := listen(t, store)
+	if n := count(t, pool, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+ WHERE datname = current_database() AND query LIKE 'LISTEN%'`); n != 1 {
+		t.Fatalf("ended %d listeners, want 1", n)
+	}
+	l.returnsError(t)
+}
+
+func (l *listener) returnsError(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-l.ended:
+		l.ended <- nil
+		if err == nil {
+			t.Error("Listen returned without an error")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("Listen did not notice")
+	}
+}
+
+// TestInTxDoesNotFailWithItsWake: what was committed is reported so, whatever
+// becomes of the wake.
+func TestInTxDoesNotFailWithItsWake(t *testing.T) {
+	t.Parallel()
+	_, pool := newOrders(t, 1)
+	config := pool.Config()
+	failed := 0
+	config.ConnConfig.Tracer = tracer(func(ctx context.Context, sql string) context.Context {
+		if !strings.Contains(sql, "pg_notify") {
+			return ctx
+		}
+		failed++
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return ctx
+	})
+	deaf, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(deaf.Close)
+	store := newStore(t, postgres.Config{Pool: deaf, Registry: orders()})
+	if err := store.InTx(t.Context(), func(tx pgx.Tx) error {
+		_, err := store.Fire(t.Context(), tx, orderPlaced{1})
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	if n := count(t, pool, "SELECT count(*) FROM waybill.event"); n != 1 || failed != 1 {
+		t.Errorf("%d events, %d failed wakes, want one of each", n, failed)
+	}
+}
+
+// tracer sees each statement before it is sent, and may give it another context.
+type tracer func(ctx context.Context, sql string) context.Context
+
+func (f tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	return f(ctx, data.SQL)
+}
+
+func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TestWakeGivesUp: a wake may not hold up the one who fired for long.
+func TestWakeGivesUp(t *testing.T) {
+	t.Parallel()
+	store, pool := newOrders(t, 1)
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	begun := time.Now()
+	store.Wake(t.Context())
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("a wake without a connection took %s", took)
+	}
+}
+
+// proxied is a store whose server is behind a proxy.
+func proxied(t *testing.T, timeout time.Duration) (*postgres.Store, *fault.Proxy) {
+	t.Helper()
+	target, err := url.Parse(services.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := fault.NewProxy(t, net.JoinHostPort(target.Hostname(), target.Port()))
+	migrate(t, newPool(t, target.String(), 1), "")
+	target.Host = proxy.Addr()
+	return newStore(t, postgres.Config{Pool: newPool(t, target.String(), 4), Registry: orders(), CallTimeout: timeout}), proxy
+}
+
+// TestEveryCallEndsOnASilentServer holds the network: connections are there, new
+// ones are accepted, and nothing answers.
+func TestEveryCallEndsOnASilentServer(t *testing.T) {
+	t.Parallel()
+	const timeout = time.Second
+	store, proxy := proxied(t, timeout)
+	if err := store.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := listen(t, store)
+	message := waybill.Message{DeliveryID: 1, Claim: waybill.Claim{By: "x", At: 1}}
+	proxy.Hold()
+	ctx := t.Context()
+	var wg sync.WaitGroup
+	for name, call := range map[string]func() error{
+		"Check": func() error { return store.Check(ctx) },
+		"Claim": func() error {
+			_, err := store.Claim(ctx, waybill.ClaimRequest{By: "r", Receivers: []string{"mail"}, Limit: 1, Lease: 1})
+			return err
+		},
+		"ClaimLapsed": func() error {
+			_, err := store.ClaimLapsed(ctx, waybill.LapsedRequest{By: "r", Limit: 1, Lease: 1})
+			return err
+		},
+		"OwedReceivers": func() error { _, err := store.OwedReceivers(ctx, nil); return err },
+		"GiveBack":      func() error { _, err := store.GiveBack(ctx, []waybill.GiveBack{{Message: message}}); return err },
+		"Take": func() error {
+			_, err := store.Take(ctx, waybill.TakeRequest{By: "w", Messages: []waybill.Message{message}, Leases: store.Registry().Leases()})
+			return err
+		},
+		"Look":       func() error { _, err := store.Look(ctx, []int64{1}); return err },
+		"Extend":     func() error { _, err := store.Extend(ctx, []waybill.Extension{{Message: message}}); return err },
+		"Ack":        func() error { _, err := store.Ack(ctx, []waybill.Ack{{Message: message}}); return err },
+		"Now":        func() error { _, err := store.Now(ctx); return err },
+		"Tallies":    func() error { _, err := store.Tallies(ctx); return err },
+		"OwedEvents": func() error { _, err := store.OwedEvents(ctx); return err },
+		"RunTx": func() error {
+			_, err := store.RunTx(ctx, waybill.Ack{Message: message}, func(context.Context, any) error { return nil })
+			return err
+		},
+		"InTx":   func() error { return store.InTx(ctx, func(pgx.Tx) error { return nil }) },
+		"Listen": func() error { return store.Listen(ctx, func() {}) },
+		"Wake":   func() error { store.Wake(ctx); return errors.New("wakes fail in silence") },
+	} {
+		wg.Go(func() {
+			begun := time.Now()
+			if err := call(); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+			if took := time.Since(begun); took > 5*timeout {
+				t.Errorf("%s took %s under a timeout of %s", name, took, timeout)
+			}
+		})
+	}
+	wg.Wait()
+	l.returnsError(t)
+	proxy.Restore()
+	eventually(t, "the store works again", func() bool { return store.Check(t.Context()) == nil })
+}
+
+// TestRunTxEndsWhenTheServerFallsSilentMeanwhile: nobody knows then whether the
+// outcome landed, and the run is over all the same.
+func TestRunTxEndsWhenTheServerFallsSilentMeanwhile(t *testing.T) {
+	t.Parallel()
+	const timeout = time.Second
+	store, proxy := proxied(t, timeout)
+	begun := time.Now()
+	landed, err := store.RunTx(t.Context(), waybill.Ack{Message: waybill.Message{DeliveryID: 1}}, func(context.Context, any) error {
+		proxy.Hold()
+		return nil
+	})
+	if err == nil || landed {
+		t.Errorf("landed %v, %v", landed, err)
+	}
+	if took := time.Since(begun); took > 10*timeout {
+		t.Errorf("took %s under a timeout of %s", took, timeout)
+	}
+	proxy.Restore()
+}
