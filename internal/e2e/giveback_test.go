@@ -11,7 +11,7 @@ func TestRelayToldToStopBetweenClaimAndEnqueueGivesBack(t *testing.T) {
 	t.Parallel()
 	const orders = 100
 	s := newShop(t, time.Minute, always(200))
-	command(t, testappBin, s.args("fire", "-orders", "100")...)
+	start(t, testappBin, s.args("fire", "-orders", "100")...).succeed()
 
 	began := time.Now()
 	stopped := start(t, testappBin, s.args("relay", "-batch", "40", "-at", "claimed:3=term")...)

@@ -39,9 +39,15 @@ func environ() []string {
 // start runs a program until it is told to end, or the test ends.
 func start(t *testing.T, program string, args ...string) *process {
 	t.Helper()
+	return startIn(t, nil, program, args...)
+}
+
+// startIn is start with more variables in the environment.
+func startIn(t *testing.T, env []string, program string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, name: strings.Join(append([]string{filepath.Base(program)}, args[:min(1, len(args))]...), " "), ended: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
-	p.cmd.Env = environ()
+	p.cmd.Env = append(environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
 	p.cmd.SysProcAttr = mortal()
 	p.cmd.WaitDelay = time.Second
@@ -121,13 +127,12 @@ func (p *process) killed() bool {
 // patience bounds whatever takes a moment on an idle machine.
 const patience = 30 * time.Second
 
-// command runs a program to its end, which has to be a good one, and returns
-// what it wrote to standard output.
-func command(t *testing.T, program string, args ...string) string {
-	t.Helper()
-	p := start(t, program, args...)
+// succeed waits for a process to end well and returns what it wrote to standard
+// output.
+func (p *process) succeed() string {
+	p.t.Helper()
 	if code := p.wait(patience); code != 0 {
-		t.Fatalf("%s %s: exit code %d\n%s", filepath.Base(program), strings.Join(args, " "), code, p.err.String())
+		p.t.Fatalf("%s: exit code %d\n%s", p.name, code, p.err.String())
 	}
 	return p.out.String()
 }

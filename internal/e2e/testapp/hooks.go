@@ -26,15 +26,15 @@ var points = []string{
 
 // hooks does one thing to the process, at the Nth time a point is reached.
 type hooks struct {
-	ctx    context.Context // ends when the process has been told to
+	told   <-chan struct{} // closed when the process has been told to stop
 	point  string
 	left   atomic.Int64
 	signal syscall.Signal
 }
 
 // newHooks reads POINT:N=kill or POINT:N=term; nothing is asked for by "".
-func newHooks(ctx context.Context, text string) (*hooks, error) {
-	h := &hooks{ctx: ctx}
+func newHooks(told <-chan struct{}, text string) (*hooks, error) {
+	h := &hooks{told: told}
 	if text == "" {
 		return h, nil
 	}
@@ -67,7 +67,7 @@ func (h *hooks) at(point string) {
 	if err := syscall.Kill(os.Getpid(), h.signal); err != nil {
 		panic(err)
 	}
-	<-h.ctx.Done()
+	<-h.told
 }
 
 func (h *hooks) observe(seen waybill.Observation) {

@@ -48,20 +48,27 @@ type app struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := run(ctx, os.Args[1:]); err != nil {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(signals))
+	defer cancel()
+	told := make(chan struct{})
+	context.AfterFunc(signals, func() {
+		stop() // a second signal ends the process at once
+		cancel()
+		close(told) // when every context that rests on ctx has ended
+	})
+	if err := run(ctx, told, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "testapp:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, told <-chan struct{}, args []string) error {
 	if len(args) == 0 {
 		return errors.New("want fire, relay or worker")
 	}
-	a, err := parse(ctx, args[0], args[1:])
+	a, err := parse(told, args[0], args[1:])
 	if err != nil {
 		return err
 	}
@@ -89,7 +96,7 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("unknown command %q", args[0])
 }
 
-func parse(ctx context.Context, name string, args []string) (*app, error) {
+func parse(told <-chan struct{}, name string, args []string) (*app, error) {
 	a := &app{}
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.StringVar(&a.postgres, "postgres", "", "URL of the database")
@@ -108,7 +115,7 @@ func parse(ctx context.Context, name string, args []string) (*app, error) {
 		return nil, err
 	}
 	var err error
-	a.hooks, err = newHooks(ctx, *at)
+	a.hooks, err = newHooks(told, *at)
 	return a, err
 }
 
