@@ -79,14 +79,8 @@ func (e *encoder) encode(ctx context.Context, message waybill.Message) (call, er
 		return call{}, fmt.Errorf("encode message: %w", err)
 	}
 	before := len(e.capture.calls)
-	_, err = e.client.EnqueueContext(ctx, asynq.NewTask(waybill.MessageKind, body),
-		asynq.Queue(e.backend.queue),
-		// The id holds the claim: sending a message again adds no copy, and a
-		// task that Asynq still remembers never stands in a later claim's way.
-		asynq.TaskID(taskID(message)),
-		asynq.MaxRetry(0),
-		asynq.Timeout(24*time.Hour), // the row's lease ends a run; Asynq's default of 30m never may
-	)
+	task := asynq.NewTask(waybill.MessageKind, body)
+	_, err = e.client.EnqueueContext(ctx, task, e.backend.taskOptions(message)...)
 	if err != nil {
 		return call{}, fmt.Errorf("encode message: %w", err)
 	}
@@ -94,6 +88,18 @@ func (e *encoder) encode(ctx context.Context, message waybill.Message) (call, er
 		return call{}, errCapture
 	}
 	return e.capture.calls[before], nil
+}
+
+// taskOptions makes a task out of a message that Asynq runs at once, and once.
+func (b *Backend) taskOptions(message waybill.Message) []asynq.Option {
+	return []asynq.Option{
+		asynq.Queue(b.queue),
+		// The id holds the claim: sending a message again adds no copy, and a
+		// task that Asynq still remembers never stands in a later claim's way.
+		asynq.TaskID(taskID(message)),
+		asynq.MaxRetry(0),
+		asynq.Timeout(24 * time.Hour), // the row's lease ends a run; Asynq's default of 30m never may
+	}
 }
 
 func taskID(m waybill.Message) string {

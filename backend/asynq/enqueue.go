@@ -13,9 +13,9 @@ import (
 
 // pipelineSize bounds a round trip: enough to make its latency small change, and
 // few enough that other clients of Redis get in between.
-const pipelineSize = 200
+const pipelineSize = 100
 
-// Enqueue sends the messages in pipelines of 200. A message that Redis already
+// Enqueue sends the messages in pipelines of 100. A message that Redis already
 // has, under this very claim, counts as accepted: it is the answer that was lost.
 func (b *Backend) Enqueue(ctx context.Context, messages []waybill.Message) ([]waybill.Result, error) {
 	results := make([]waybill.Result, len(messages))

@@ -22,7 +22,7 @@ var ErrURL = errors.New("cannot read the redis URL; want redis://[user:password@
 // such as ?read_timeout=4s or ?pool_size=200 overrides what is set here.
 func Options(rawURL string) (*redis.UniversalOptions, error) {
 	u, err := url.Parse(rawURL)
-	if err != nil || (u.Scheme != "redis" && u.Scheme != "rediss") {
+	if err != nil || u.Fragment != "" || (u.Scheme != "redis" && u.Scheme != "rediss") {
 		return nil, ErrURL
 	}
 	parsed, err := redis.ParseURL(rawURL)

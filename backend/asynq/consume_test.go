@@ -1,0 +1,275 @@
+package asynq_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	queue "github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/asynq"
+	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/services"
+)
+
+// consuming runs Consume in the background; end cancels it and returns its error.
+func consuming(t *testing.T, b *asynq.Backend, concurrency int, handle waybill.Handler) (end func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Consume(ctx, concurrency, handle) }()
+	end = sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(time.Minute):
+			t.Error("consume did not end in a minute")
+			return nil
+		}
+	})
+	t.Cleanup(func() { _ = end() })
+	return end
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited a minute in vain: %s", what)
+		}
+	}
+}
+
+// Asynq's cancel frees its slot though the handler runs on, as an outage of half a
+// minute does. The handler must not notice, and no other may run beside it.
+func TestConsumeHoldsItsConcurrency(t *testing.T) {
+	t.Parallel()
+	client := connect(t, services.Redis(t))
+	lane := services.Unique(t)
+	b := open(t, asynq.Config{Redis: client, Lane: lane, Servers: 1})
+	batch := messages(1, 3)
+	if _, err := b.Enqueue(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	var running, most, ended atomic.Int64
+	gate := make(chan struct{})
+	end := consuming(t, b, 1, func(ctx context.Context, m waybill.Message) error {
+		most.Store(max(most.Load(), running.Add(1)))
+		defer running.Add(-1)
+		<-gate
+		if ctx.Err() != nil {
+			t.Errorf("the context of message %d ended: %v", m.DeliveryID, ctx.Err())
+		}
+		ended.Add(1)
+		return nil
+	})
+	eventually(t, "the first message is handled", func() bool { return running.Load() == 1 })
+	inspector := queue.NewInspectorFromRedisClient(client)
+	active := func() []*queue.TaskInfo {
+		tasks, err := inspector.ListActiveTasks(waybill.QueueName(lane))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tasks
+	}
+	first := active()
+	if len(first) != 1 {
+		t.Fatalf("%d tasks active", len(first))
+	}
+	eventually(t, "asynq pulls another task", func() bool {
+		if err := inspector.CancelProcessing(first[0].ID); err != nil { // again, until it is subscribed
+			t.Fatal(err)
+		}
+		tasks := active()
+		return len(tasks) == 1 && tasks[0].ID != first[0].ID
+	})
+	close(gate)
+	eventually(t, "all messages are handled", func() bool { return ended.Load() == 3 })
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if most.Load() != 1 {
+		t.Errorf("%d handler calls at a time, want 1", most.Load())
+	}
+}
+
+// What was pulled ahead goes back to the queue, and no lease is lost over a stop.
+func TestConsumePutsPrefetchedMessagesBack(t *testing.T) {
+	t.Parallel()
+	client := connect(t, services.Redis(t))
+	lane := services.Unique(t)
+	b := open(t, asynq.Config{Redis: client, Lane: lane, Prefetch: 5})
+	if _, err := b.Enqueue(t.Context(), messages(1, 12)); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	came := make(map[int64]int)
+	gate := make(chan struct{})
+	handle := func(_ context.Context, m waybill.Message) error {
+		mu.Lock()
+		came[m.DeliveryID]++
+		mu.Unlock()
+		<-gate
+		return nil
+	}
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(came)
+	}
+	end := consuming(t, b, 2, handle)
+	eventually(t, "two are handled and five held", func() bool { return count() == 2 && pending(t, client, lane) == 5 })
+	time.AfterFunc(50*time.Millisecond, func() { close(gate) })
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if n := pending(t, client, lane); n != 10 {
+		t.Errorf("%d messages pending, want the 10 that were not handled", n)
+	}
+	end = consuming(t, b, 2, handle)
+	eventually(t, "all are handled", func() bool { return count() == 12 })
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	for id, n := range came {
+		if n != 1 {
+			t.Errorf("message %d was handled %d times", id, n)
+		}
+	}
+	if info, err := queue.NewInspectorFromRedisClient(client).GetQueueInfo(waybill.QueueName(lane)); err != nil || info.Size != 0 || info.Archived != 0 {
+		t.Errorf("queue %+v, %v", info, err)
+	}
+}
+
+// A handler that does not return cannot hold Consume for ever.
+func TestConsumeLeavesStuckHandlerBehind(t *testing.T) {
+	t.Parallel()
+	b := open(t, asynq.Config{Redis: connect(t, "redis://"+miniredis.RunT(t).Addr()), Drain: 50 * time.Millisecond})
+	if _, err := b.Enqueue(t.Context(), messages(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var running atomic.Bool
+	gate := make(chan struct{})
+	end := consuming(t, b, 1, func(context.Context, waybill.Message) error {
+		running.Store(true)
+		<-gate
+		return nil
+	})
+	eventually(t, "the message is handled", running.Load)
+	err := end()
+	if err == nil || !strings.Contains(err.Error(), "1 handler calls still ran") {
+		t.Errorf("error %v", err)
+	}
+	close(gate)
+}
+
+// Asynq waits for the confirmation of its subscription without limit.
+func TestConsumeEndsThoughSubscribingHangs(t *testing.T) {
+	t.Parallel()
+	server := services.OwnRedis(t)
+	proxy := fault.NewProxy(t, server.Addr)
+	client := &hangOnSubscribe{UniversalClient: connect(t, through(t, server.URL, proxy)), proxy: proxy}
+	b := open(t, asynq.Config{Redis: client})
+	end := consuming(t, b, 1, func(context.Context, waybill.Message) error { return nil })
+	eventually(t, "the servers subscribe", client.hung.Load)
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+type hangOnSubscribe struct {
+	redis.UniversalClient
+	proxy *fault.Proxy
+	hung  atomic.Bool
+}
+
+func (c *hangOnSubscribe) Subscribe(ctx context.Context, channels ...string) *redis.PubSub {
+	c.proxy.Hold()
+	c.hung.Store(true)
+	return c.UniversalClient.Subscribe(ctx, channels...)
+}
+
+// A Redis that answers with errors is not asked thousands of times a second, and
+// is not complained of thousands of times either.
+func TestConsumeDoesNotSpinOnErrors(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	var warnings atomic.Int64
+	b := open(t, asynq.Config{
+		Redis: connect(t, "redis://"+server.Addr()), Servers: 2,
+		Logger: slog.New(countingHandler{&warnings}),
+	})
+	var handled atomic.Int64
+	consuming(t, b, 4, func(context.Context, waybill.Message) error {
+		handled.Add(1)
+		return nil
+	})
+	if _, err := b.Enqueue(t.Context(), messages(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a message is handled", func() bool { return handled.Load() == 1 })
+	server.SetError("OOM command not allowed when used memory > 'maxmemory'.")
+	before := server.Server().TotalCommands()
+	watched := time.Now()
+	eventually(t, "a second is over", func() bool { return time.Since(watched) > time.Second })
+	commands := server.Server().TotalCommands() - before
+	server.SetError("")
+	if commands > 100 {
+		t.Errorf("%d commands in a second of errors", commands)
+	}
+	if n := warnings.Load(); n > 5 {
+		t.Errorf("%d warnings in a second of errors", n)
+	}
+	if _, err := b.Enqueue(t.Context(), messages(2, 1)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a message is handled again", func() bool { return handled.Load() == 2 })
+}
+
+type countingHandler struct{ n *atomic.Int64 }
+
+func (h countingHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
+func (h countingHandler) Handle(context.Context, slog.Record) error { h.n.Add(1); return nil }
+func (h countingHandler) WithAttrs([]slog.Attr) slog.Handler        { return h }
+func (h countingHandler) WithGroup(string) slog.Handler             { return h }
+
+// Keys that lost their other half, or hold what Asynq cannot read, hold nothing up.
+func TestConsumePassesBrokenTasks(t *testing.T) {
+	t.Parallel()
+	client := connect(t, services.Redis(t))
+	lane := services.Unique(t)
+	b := open(t, asynq.Config{Redis: client, Lane: lane})
+	key := "asynq:{waybill-" + lane + "}:"
+	if err := client.HSet(t.Context(), key+"t:broken", "msg", "\xff\xff no protobuf", "state", "pending").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.LPush(t.Context(), key+"pending", "evicted", "broken").Err(); err != nil {
+		t.Fatal(err)
+	}
+	foreign := queue.NewTask("mail:send", []byte(`{"delivery_id":1,"claimed_by":"a","claimed_at":"2026-11-30T09:00:00.000001Z"}`))
+	if _, err := queue.NewClientFromRedisClient(client).EnqueueContext(t.Context(), foreign, queue.Queue(waybill.QueueName(lane))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Enqueue(t.Context(), messages(1, 5)); err != nil {
+		t.Fatal(err)
+	}
+	var handled atomic.Int64
+	end := consuming(t, b, 1, func(context.Context, waybill.Message) error {
+		handled.Add(1)
+		return nil
+	})
+	eventually(t, "the messages are handled", func() bool { return handled.Load() == 5 })
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
