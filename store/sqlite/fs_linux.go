@@ -75,20 +75,13 @@ func checkFileSystem(path string) error {
 	return nil
 }
 
-// existing returns the file, links resolved, or the nearest directory above it
-// that is there.
+// existing returns the file, links resolved, or its directory if it is not there.
 func existing(path string) (string, error) {
-	for {
-		resolved, err := filepath.EvalSymlinks(path)
-		if err == nil {
-			return resolved, nil
-		}
-		above := filepath.Dir(path)
-		if !os.IsNotExist(err) || above == path {
-			return "", err
-		}
-		path = above
+	resolved, err := filepath.EvalSymlinks(path)
+	if os.IsNotExist(err) {
+		return filepath.EvalSymlinks(filepath.Dir(path))
 	}
+	return resolved, err
 }
 
 // mountTypeOf returns the type of the mount that holds path, as in "fuse.sshfs".

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,10 +46,7 @@ SELECT 0, 1 WHERE NOT EXISTS (SELECT 1 FROM ` + versionTable + `);
 
 // Up applies the steps that are missing, each in a transaction of its own.
 func (m *Migrator) Up(ctx context.Context) ([]waybill.Migration, error) {
-	steps, files, err := embeddedSteps()
-	if err != nil {
-		return nil, m.failed(err)
-	}
+	steps := m.store.steps
 	for {
 		before, err := m.store.applied(ctx)
 		if err != nil {
@@ -58,7 +56,7 @@ func (m *Migrator) Up(ctx context.Context) ([]waybill.Migration, error) {
 			return nil, m.store.newerError(version, newest)
 		}
 		var results []*goose.MigrationResult
-		err = m.provide(files, func(pool *sql.DB, provider *goose.Provider) error {
+		err = m.provide(func(pool *sql.DB, provider *goose.Provider) error {
 			if err := m.createVersionTable(ctx, pool); err != nil {
 				return err
 			}
@@ -78,10 +76,6 @@ func (m *Migrator) Up(ctx context.Context) ([]waybill.Migration, error) {
 
 // Down takes the last step back, with all that its tables hold.
 func (m *Migrator) Down(ctx context.Context) ([]waybill.Migration, error) {
-	steps, files, err := embeddedSteps()
-	if err != nil {
-		return nil, m.failed(err)
-	}
 	applied, err := m.store.applied(ctx)
 	if err != nil {
 		return nil, m.failed(err)
@@ -90,26 +84,23 @@ func (m *Migrator) Down(ctx context.Context) ([]waybill.Migration, error) {
 		return nil, nil
 	}
 	var result *goose.MigrationResult
-	err = m.provide(files, func(_ *sql.DB, provider *goose.Provider) error {
+	err = m.provide(func(_ *sql.DB, provider *goose.Provider) error {
 		result, err = provider.Down(ctx)
 		return err
 	})
 	if err != nil {
 		return nil, m.failed(err)
 	}
-	return only(steps, []*goose.MigrationResult{result}), nil
+	return only(m.store.steps, []*goose.MigrationResult{result}), nil
 }
 
 // Status returns every step this release knows, and when it was applied.
 func (m *Migrator) Status(ctx context.Context) ([]waybill.Migration, error) {
-	steps, _, err := embeddedSteps()
-	if err != nil {
-		return nil, m.failed(err)
-	}
 	applied, err := m.store.applied(ctx)
 	if err != nil {
 		return nil, m.failed(err)
 	}
+	steps := slices.Clone(m.store.steps)
 	for i := range steps {
 		steps[i].AppliedAt = applied[steps[i].Version]
 	}
@@ -118,14 +109,10 @@ func (m *Migrator) Status(ctx context.Context) ([]waybill.Migration, error) {
 
 // SQL returns the script that does on an empty file what Up does.
 func (m *Migrator) SQL() string {
-	steps, files, err := embeddedSteps()
-	if err != nil {
-		return "" // the files are part of the program: its tests read them all
-	}
 	var script strings.Builder
 	script.WriteString("PRAGMA journal_mode = WAL;\nBEGIN IMMEDIATE;\n" + createVersionTableSQL)
-	for _, step := range steps {
-		text, _ := fs.ReadFile(files, step.Name+".sql")
+	for _, step := range m.store.steps {
+		text, _ := fs.ReadFile(m.store.files, step.Name+".sql") // the steps are named for these files
 		_, up, _ := strings.Cut(string(text), "-- +goose Up\n")
 		up, _, _ = strings.Cut(up, "-- +goose Down\n")
 		fmt.Fprintf(&script, "\n-- %s\n%sINSERT INTO %s (version_id, is_applied) VALUES (%d, 1);\n", step.Name, up, versionTable, step.Version)
@@ -137,15 +124,11 @@ func (m *Migrator) SQL() string {
 // Check reports whether the schema is the one this release works with. It
 // creates nothing.
 func (s *Store) Check(ctx context.Context) error {
-	steps, _, err := embeddedSteps()
-	if err != nil {
-		return err
-	}
 	applied, err := s.applied(ctx)
 	if err != nil {
 		return fmt.Errorf("sqlite: read the version of %s: %w", s.path, err)
 	}
-	switch version, newest := newestOf(applied), steps[len(steps)-1].Version; {
+	switch version, newest := newestOf(applied), s.steps[len(s.steps)-1].Version; {
 	case version == 0:
 		return fmt.Errorf("sqlite: %s has no waybill schema yet: run `bridge migrate`", s.path)
 	case version < newest:
@@ -194,7 +177,7 @@ func (s *Store) applied(ctx context.Context) (map[int64]time.Time, error) {
 }
 
 // provide runs f with a connection that waits for locks, which goose does not.
-func (m *Migrator) provide(files fs.FS, f func(*sql.DB, *goose.Provider) error) error {
+func (m *Migrator) provide(f func(*sql.DB, *goose.Provider) error) error {
 	pool := m.store.writer
 	if m.store.path != Memory {
 		own, err := openPool(m.store.dataSource(migrateDSN), 1)
@@ -204,7 +187,7 @@ func (m *Migrator) provide(files fs.FS, f func(*sql.DB, *goose.Provider) error) 
 		defer own.Close()
 		pool = own
 	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, pool, files,
+	provider, err := goose.NewProvider(goose.DialectSQLite3, pool, m.store.files,
 		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithSlog(m.store.logger))
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -37,6 +38,9 @@ func (s *Store) connect() (err error) {
 	}
 	if s.path, err = filepath.Abs(s.path); err != nil {
 		return err
+	}
+	if _, err = os.Stat(filepath.Dir(s.path)); err != nil {
+		return fmt.Errorf("%w: create the directory first", err)
 	}
 	if err = checkFileSystem(s.path); err != nil {
 		return err
@@ -70,6 +74,7 @@ const (
 // dataSource returns the name under which the driver opens the file.
 func (s *Store) dataSource(kind dsn) string {
 	options := url.Values{
+		"_error_rc":     {"1"}, // an error's text is that error's
 		"_foreign_keys": {"ON"},
 		"_synchronous":  {"FULL"}, // see the package comment
 		"_busy_timeout": {fmt.Sprint(s.callTimeout.Milliseconds())},
@@ -154,5 +159,5 @@ func isBusy(err error) bool {
 }
 
 func (s *Store) notFree(ctx context.Context) error {
-	return fmt.Errorf("wait for the write lock of %s: %w", s.path, context.Cause(ctx))
+	return fmt.Errorf("wait for the write lock of %s, which a transaction of this or another process holds: %w", s.path, context.Cause(ctx))
 }

@@ -3,9 +3,12 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -14,7 +17,17 @@ import (
 	"github.com/waybill-go/waybill/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs the tests, or what one of them runs in a process of its own.
+func TestMain(m *testing.M) {
+	if child, ok := children[os.Getenv(childVariable)]; ok {
+		if err := child(os.Getenv(childFileVariable)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // TestStore runs the conformance suite on a file.
 func TestStore(t *testing.T) {
@@ -56,6 +69,66 @@ func harness(t *testing.T, path string, reg *waybill.Registry) storetest.Harness
 		},
 		Second: func(t *testing.T, reg *waybill.Registry) storetest.Harness { return harness(t, path, reg) },
 	}
+}
+
+// newRegistry declares one plain receiver of everything.
+func newRegistry() *waybill.Registry {
+	reg := waybill.NewRegistry()
+	waybill.OnAny(reg, "plain", func(context.Context, *waybill.Delivery) error { return nil }, waybill.Options{})
+	return reg
+}
+
+// newFile returns a store on a new file with the schema.
+func newFile(t testing.TB) (*sqlite.Store, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "waybill.db")
+	store := newStore(t, path, newRegistry())
+	if _, err := store.Migrator().Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return store, path
+}
+
+// fireRaw fires n events in one transaction.
+func fireRaw(ctx context.Context, store *sqlite.Store, n int) error {
+	events := make([]any, n)
+	for i := range events {
+		events[i] = waybill.RawEvent{Name: "fired", Payload: fmt.Appendf(nil, `{"n":%d}`, i)}
+	}
+	return store.InTx(ctx, func(tx *sql.Tx) error {
+		_, err := store.FireAll(ctx, tx, events)
+		return err
+	})
+}
+
+// claimPlain claims up to n due rows.
+func claimPlain(ctx context.Context, store *sqlite.Store, n int) ([]waybill.Message, error) {
+	rows, err := store.Claim(ctx, waybill.ClaimRequest{By: "relay", Receivers: []string{"plain"}, Limit: n, Lease: time.Minute})
+	messages := make([]waybill.Message, len(rows))
+	for i, row := range rows {
+		messages[i] = row.Message
+	}
+	return messages, err
+}
+
+// takeAndAck takes messages and acknowledges what it took, all of it.
+func takeAndAck(ctx context.Context, store *sqlite.Store, messages []waybill.Message) error {
+	taken, err := store.Take(ctx, waybill.TakeRequest{By: "worker", Messages: messages, Leases: store.Registry().Leases()})
+	if err != nil {
+		return err
+	}
+	acks := make([]waybill.Ack, len(taken))
+	for i, d := range taken {
+		acks[i] = waybill.Ack{
+			Message: waybill.Message{DeliveryID: d.ID, Claim: d.Claim},
+			Outcome: waybill.Outcome{Status: waybill.Succeeded, Attempted: true},
+		}
+	}
+	landed, err := store.Ack(ctx, acks)
+	if err == nil && len(landed) != len(messages) {
+		err = fmt.Errorf("claimed %d rows, took %d and acknowledged %d", len(messages), len(taken), len(landed))
+	}
+	return err
 }
 
 func newStore(t testing.TB, path string, reg *waybill.Registry) *sqlite.Store {

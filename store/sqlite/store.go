@@ -34,6 +34,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -80,6 +81,9 @@ type Store struct {
 	writer  *sql.DB // one connection
 	reader  *sql.DB // a few; of an in-memory database, the writer's
 	signals signals
+
+	steps []waybill.Migration // of the schema, none of them applied
+	files fs.FS               // theirs
 }
 
 var (
@@ -131,6 +135,10 @@ func New(config Config) (*Store, error) {
 		logger: config.Logger, turn: make(chan struct{}, 1),
 	}
 	s.SetClockOffset(config.ClockOffset)
+	var err error
+	if s.steps, s.files, err = embeddedSteps(); err != nil {
+		return nil, fmt.Errorf("open sqlite: %w", err)
+	}
 	if err := s.connect(); err != nil {
 		return nil, fmt.Errorf("open sqlite: %w", err)
 	}
