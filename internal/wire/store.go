@@ -1,0 +1,84 @@
+package wire
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/waybill-go/waybill"
+)
+
+// Store is what every store URL opens.
+type Store interface {
+	waybill.TxStore
+	waybill.StatusReader
+	// Migrator returns what brings the store's schema up to date.
+	Migrator() (waybill.Migrator, error)
+	// FireAll fires events in one transaction: whatever chunks calls its
+	// argument with, until it returns. Its error rolls everything back, and is
+	// returned as it is.
+	FireAll(ctx context.Context, chunks func(fire Fire) error) error
+	// Close closes what was opened. Calls that run have to end first.
+	Close()
+}
+
+// Fire fires events in the transaction at hand, and returns how many deliveries
+// they made owed.
+type Fire func(ctx context.Context, events []waybill.RawEvent) (deliveries int, err error)
+
+// StoreConfig says which store to open, and for what.
+type StoreConfig struct {
+	URL      string
+	Registry *waybill.Registry
+	// Name is told to the server, so that its own tools can say who is
+	// connected.
+	Name string
+	// Connections is how many the process may need at the same time. A URL that
+	// allows more, by pool_max_conns, has its way.
+	Connections int
+	Logger      *slog.Logger
+}
+
+// OpenStore opens a store and does not look at what is in it: neither whether the
+// server answers (Reach) nor whether the schema is there (Store.Check).
+func OpenStore(config StoreConfig) (Store, error) {
+	name, _ := scheme(config.URL)
+	switch name {
+	case "postgres", "postgresql":
+		return openPostgres(config)
+	case "sqlite":
+		return openSQLite(config)
+	default:
+		return nil, unknownScheme(config.URL, storeExamples)
+	}
+}
+
+// Reach finds out whether a store can be reached at all.
+func Reach(ctx context.Context, store Store) error {
+	if s, ok := store.(interface{ reach(context.Context) error }); ok {
+		return s.reach(ctx)
+	}
+	return nil
+}
+
+// asAny is what a store's own FireAll takes.
+func asAny(events []waybill.RawEvent) []any {
+	all := make([]any, len(events))
+	for i, event := range events {
+		all[i] = event
+	}
+	return all
+}
+
+// countDeliveries returns how many deliveries the events make owed. tx is for
+// targets that read in it.
+func countDeliveries(ctx context.Context, reg *waybill.Registry, tx any, events []waybill.RawEvent) (int, error) {
+	n := 0
+	for _, event := range events {
+		plan, err := reg.Plan(ctx, tx, event)
+		if err != nil {
+			return 0, err
+		}
+		n += len(plan.Deliveries)
+	}
+	return n, nil
+}
