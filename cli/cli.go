@@ -1,0 +1,121 @@
+// Package cli is every subcommand of the standalone binaries, as a library: cmd/bridge
+// and cmd/worker are Bridge and Worker over a declarations file, and a team's own
+// program has all of it over its own receivers with
+//
+//	func main() { os.Exit(cli.Main(registry())) }
+//
+// # Exit codes
+//
+// 0 is done, 1 is failed, 2 is wrong usage. A failure is one line on standard
+// error that says what is wrong and what to do. The first SIGTERM or SIGINT lets
+// a relay finish and a worker drain, which is exit code 0; a second one ends the
+// process at once with 128 and the signal's number.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-go/waybill"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// Main runs a team's own program: every command of bridge, and worker, over the
+// receivers of its registry. It returns the exit code.
+func Main(reg *waybill.Registry) int {
+	root := Bridge(reg)
+	root.Use = filepath.Base(os.Args[0])
+	root.AddCommand(workerCommand(&app{registry: reg}))
+	return Run(root)
+}
+
+// Run runs a command with the process's arguments and signals, and returns the
+// exit code.
+func Run(cmd *cobra.Command) int {
+	ctx, stop := withSignals(context.Background(), os.Exit)
+	defer stop()
+	return Execute(ctx, cmd, os.Args[1:])
+}
+
+// Execute runs a command with the given arguments, reports its error on the
+// command's standard error, and returns the exit code.
+func Execute(ctx context.Context, cmd *cobra.Command, args []string) int {
+	cmd.SetArgs(args)
+	cmd.SilenceErrors = true
+	cmd.SilenceUsage = true
+	ran, err := cmd.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
+	var usage *usageError
+	var failed *failure
+	if errors.As(err, &usage) || !errors.As(err, &failed) {
+		err = fmt.Errorf("%s: see '%s --help'", oneLine(err.Error()), ran.CommandPath())
+		report(cmd.ErrOrStderr(), cmd.Name(), err)
+		return exitUsage
+	}
+	report(cmd.ErrOrStderr(), cmd.Name(), err)
+	return exitFailed
+}
+
+// report writes an error as one line; those of a declarations file as a line for
+// each mistake.
+func report(w io.Writer, program string, err error) {
+	lines := []string{oneLine(err.Error())}
+	var many *mistakes
+	if errors.As(err, &many) {
+		lines = strings.Split(many.Error(), "\n")
+	}
+	for _, line := range lines {
+		fmt.Fprintf(w, "%s: %s\n", program, oneLine(line))
+	}
+}
+
+// mistakes are the errors of declarations, a line each.
+type mistakes struct{ error }
+
+// oneLine joins the lines of a text.
+func oneLine(text string) string {
+	lines := strings.FieldsFunc(text, func(c rune) bool { return c == '\n' || c == '\r' || c == '\t' })
+	return strings.Join(lines, " ")
+}
+
+// usageError is a command that was called in a way that cannot be meant.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// failure is an error of a command that ran. What cobra returns by itself, about
+// flags and arguments, never is one.
+type failure struct{ err error }
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// running marks the errors of a command as failures.
+func running(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := run(cmd, args); err != nil {
+			return &failure{err}
+		}
+		return nil
+	}
+}

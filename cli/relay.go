@@ -1,0 +1,287 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/wire"
+	"github.com/waybill-go/waybill/relay"
+	"github.com/waybill-go/waybill/worker"
+)
+
+// relayFlags are what `relay` is called with.
+type relayFlags struct {
+	lanes       []string
+	once        bool
+	limit       int
+	passes      int
+	batchSize   int
+	workerID    string
+	poll        time.Duration
+	orphanAfter time.Duration
+	slots       int
+	drain       time.Duration
+}
+
+func relayCommand(a *app) *cobra.Command {
+	var f relayFlags
+	cmd := &cobra.Command{
+		Use:   "relay",
+		Short: "Hand what is due to the task queue",
+		Long: `Hand what is due to the task queue, until it is told to stop.
+
+One process serves the lanes it is given; any number of processes may serve a
+lane. Receivers that are declared with site: relay run in the relay itself, and
+with --backend local: all of its lanes' receivers do.
+
+At the first SIGTERM or SIGINT the relay finishes what it is handing off, gives
+the rest back and exits with 0; a second one ends it at once.`,
+		Example: `  bridge relay
+  bridge relay --lane mail --lane crm
+  bridge relay --once --limit 10
+  bridge relay --store sqlite:waybill.db --backend local: --receivers receivers.yaml`,
+		Args: cobra.NoArgs,
+		RunE: running(func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			return a.relay(cmd, f)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.lanes, "lane", []string{waybill.DefaultLane}, "`lane` to serve; may be repeated")
+	flags.BoolVar(&f.once, "once", false, "hand off what is due now, and exit")
+	flags.IntVar(&f.limit, "limit", 0, "with --once: one claim of at most `N` rows")
+	flags.IntVar(&f.passes, "passes", 0, "exit after `N` passes")
+	flags.IntVar(&f.batchSize, "batch-size", relay.DefaultBatchSize, "rows in one claim")
+	flags.StringVar(&f.workerID, "worker-id", "", "how rows name this process, instead of host:pid")
+	flags.DurationVar(&f.poll, "poll", relay.DefaultPoll, "longest wait for due rows")
+	flags.DurationVar(&f.orphanAfter, "orphan-after", relay.DefaultOrphanAfter, "how long a receiver stays unknown before its rows are orphaned; 0 is at once")
+	flags.IntVar(&f.slots, "slots", worker.DefaultSlots, "receivers that run in the relay at the same time")
+	flags.DurationVar(&f.drain, "drain", worker.DefaultDrain, "how long a stop waits for receivers that run in the relay")
+	fromEnv(flags, "lane", "WAYBILL_LANE")
+	fromEnv(flags, "batch-size", "WAYBILL_BATCH_SIZE")
+	fromEnv(flags, "worker-id", "WAYBILL_WORKER_ID")
+	fromEnv(flags, "poll", "WAYBILL_POLL")
+	fromEnv(flags, "orphan-after", "WAYBILL_ORPHAN_AFTER")
+	fromEnv(flags, "slots", "WAYBILL_SLOTS")
+	fromEnv(flags, "drain", "WAYBILL_DRAIN")
+	return cmd
+}
+
+func (f *relayFlags) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	switch {
+	case f.once && given("limit") && given("batch-size"):
+		return usagef("--limit is the size of the one claim: leave out --batch-size")
+	case given("limit") && !f.once:
+		return usagef("--limit is for --once")
+	case f.once && given("passes"):
+		return usagef("--once and --passes exclude each other")
+	case given("limit") && f.limit < 1:
+		return usagef("--limit %d: must be 1 or more", f.limit)
+	case given("passes") && f.passes < 1:
+		return usagef("--passes %d: must be 1 or more", f.passes)
+	case f.batchSize < 1:
+		return usagef("--batch-size %d: must be 1 or more", f.batchSize)
+	case f.poll <= 0:
+		return usagef("--poll %s: must be longer than nothing", f.poll)
+	case f.orphanAfter < 0:
+		return usagef("--orphan-after %s: must not be negative", f.orphanAfter)
+	}
+	if f.orphanAfter == 0 {
+		f.orphanAfter = -1 // what Config calls at once
+	}
+	return checkWorkerFlags(f.slots, f.drain)
+}
+
+// relaying is a relay for each lane, and the worker for what runs beside them.
+type relaying struct {
+	relays []*relay.Relay
+	local  *inside // nil: nothing runs in this process
+}
+
+func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
+	log, err := a.logger(cmd)
+	if err != nil {
+		return err
+	}
+	backend, err := a.relayBackend(cmd, f.drain, log)
+	if err != nil {
+		return err
+	}
+	sites := []waybill.Site{waybill.SiteRelay}
+	if backend != nil {
+		defer backend.Close()
+		if backend.InProcess() {
+			sites = append(sites, waybill.SiteTask)
+		}
+	}
+	if err := a.declareFor(true, sites...); err != nil {
+		return err
+	}
+	if err := a.checkLanes(f.lanes, backend); err != nil {
+		return err
+	}
+	if err := reachBackend(cmd.Context(), backend); err != nil {
+		return err
+	}
+	store, err := a.checkedStore(cmd, 4*len(f.lanes)+a.connections(f.slots))
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	r, err := a.relays(cmd.Context(), f, store, backend, log)
+	if err != nil {
+		return err
+	}
+	if f.once {
+		n, err := r.once(cmd.Context(), f.limit)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "handed off %s\n", plural(n, "delivery", "deliveries"))
+		return err
+	}
+	return r.run(cmd.Context())
+}
+
+// relayBackend opens the backend, if there is one: a relay whose receivers all run
+// in it needs none.
+func (a *app) relayBackend(cmd *cobra.Command, drain time.Duration, log *slog.Logger) (wire.Backend, error) {
+	if a.backend == "" {
+		return nil, nil
+	}
+	return a.openBackend(cmd, drain, log)
+}
+
+// checkLanes refuses lanes that nobody declared, and those for which there is no
+// queue.
+func (a *app) checkLanes(lanes []string, backend wire.Backend) error {
+	seen := map[string]bool{}
+	for _, lane := range lanes {
+		if err := a.registry.CheckLane(lane); err != nil {
+			return fmt.Errorf("%w: correct --lane, or the receiver's lane", err)
+		}
+		if seen[lane] {
+			return usagef("--lane %s is given twice", lane)
+		}
+		seen[lane] = true
+		for _, receiver := range a.registry.LaneReceivers(lane) {
+			if receiver.Site == waybill.SiteTask && backend == nil {
+				return usagef("no backend for receiver %s: set --backend or WAYBILL_BACKEND to redis://user:password@host:6379/0, or local: to run it here", receiver.Key)
+			}
+		}
+	}
+	return nil
+}
+
+// relays makes a relay for each lane and, where receivers run in this process, the
+// worker for them.
+func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backend wire.Backend, log *slog.Logger) (*relaying, error) {
+	made := &relaying{}
+	for _, lane := range f.lanes {
+		config := relay.Config{
+			Store: store, Lane: lane, BatchSize: f.batchSize, Poll: f.poll, OrphanAfter: f.orphanAfter,
+			WorkerID: f.workerID, Passes: f.passes, Logger: log,
+		}
+		if backend != nil {
+			queue, err := openQueue(ctx, backend, lane)
+			if err != nil {
+				return nil, err
+			}
+			config.Backend = queue
+			if backend.InProcess() {
+				config.Backend = made.inside(queue)
+			}
+		}
+		if a.runsInRelay(lane) {
+			queue, err := wire.Local(log)
+			if err != nil {
+				return nil, err
+			}
+			config.Local = made.inside(queue)
+		}
+		r, err := relay.New(config)
+		if err != nil {
+			return nil, err
+		}
+		made.relays = append(made.relays, r)
+	}
+	if made.local == nil {
+		return made, nil
+	}
+	var err error
+	made.local.worker, err = worker.New(worker.Config{
+		Store: store, Backend: waybill.Join(made.local.queues...), Slots: f.slots, Drain: f.drain, WorkerID: f.workerID, Logger: log,
+	})
+	return made, err
+}
+
+func (a *app) runsInRelay(lane string) bool {
+	for _, receiver := range a.registry.LaneReceivers(lane) {
+		if receiver.Site == waybill.SiteRelay {
+			return true
+		}
+	}
+	return false
+}
+
+// run runs everything until ctx ends, or the relays have made their passes.
+func (r *relaying) run(ctx context.Context) error {
+	return r.with(ctx, func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, each := range r.relays {
+			group.Go(func() error { return each.Run(ctx) })
+		}
+		return group.Wait()
+	})
+}
+
+// once hands off what is due, in the order of the lanes. What runs in this process
+// has run when it returns.
+func (r *relaying) once(ctx context.Context, limit int) (handedOff int, err error) {
+	err = r.with(ctx, func(ctx context.Context) error {
+		for _, each := range r.relays {
+			for {
+				n, err := each.Once(ctx, limit)
+				handedOff += n
+				if err != nil {
+					return err
+				}
+				if r.local == nil || n == 0 || limit > 0 {
+					break
+				}
+				// The queue in this process may have been full.
+				r.local.taken(ctx)
+			}
+		}
+		return nil
+	})
+	return handedOff, err
+}
+
+// with runs work beside the worker. The worker stops when work is done and what
+// was handed to it has been taken; it then finishes what it runs.
+func (r *relaying) with(ctx context.Context, work func(ctx context.Context) error) error {
+	if r.local == nil {
+		return work(ctx)
+	}
+	group, working := errgroup.WithContext(ctx)
+	running, stop := context.WithCancel(working)
+	defer stop()
+	group.Go(func() error { return r.local.worker.Run(running) })
+	group.Go(func() error {
+		defer stop()
+		err := work(working)
+		r.local.taken(working)
+		return err
+	})
+	return group.Wait()
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/wire"
+	"github.com/waybill-go/waybill/worker"
+)
+
+// workerFlags are what `worker` is called with.
+type workerFlags struct {
+	lanes    []string
+	slots    int
+	drain    time.Duration
+	workerID string
+}
+
+func workerCommand(a *app) *cobra.Command {
+	var f workerFlags
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Run receivers on what the task queue brings",
+		Long: `Run receivers on what the task queue brings, until it is told to stop.
+
+It consumes the queues of the given lanes, of all declared lanes by default; any
+number of processes may consume a queue.
+
+At the first SIGTERM or SIGINT the worker takes nothing more and lets receivers
+finish for as long as --drain says; what has not finished by then is cancelled
+and given back, without an attempt spent. A second one ends it at once.`,
+		Example: `  worker --store postgres://app:secret@localhost:5432/app --backend redis://localhost:6379/0 --receivers receivers.yaml
+  worker --slots 50 --drain 60s
+  worker --lane mail`,
+		Args: cobra.NoArgs,
+		RunE: running(func(cmd *cobra.Command, _ []string) error {
+			if err := checkWorkerFlags(f.slots, f.drain); err != nil {
+				return err
+			}
+			return a.work(cmd, f)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.lanes, "lane", nil, "`lane` whose queue to consume; may be repeated (default all that are declared)")
+	flags.IntVar(&f.slots, "slots", worker.DefaultSlots, "receivers that run at the same time")
+	flags.DurationVar(&f.drain, "drain", worker.DefaultDrain, "how long a stop waits for receivers that run")
+	flags.StringVar(&f.workerID, "worker-id", "", "how rows name this process, instead of host:pid")
+	fromEnv(flags, "lane", "WAYBILL_LANE")
+	fromEnv(flags, "slots", "WAYBILL_SLOTS")
+	fromEnv(flags, "drain", "WAYBILL_DRAIN")
+	fromEnv(flags, "worker-id", "WAYBILL_WORKER_ID")
+	return cmd
+}
+
+func checkWorkerFlags(slots int, drain time.Duration) error {
+	switch {
+	case slots < 1:
+		return usagef("--slots %d: must be 1 or more", slots)
+	case drain <= 0:
+		return usagef("--drain %s: must be longer than nothing", drain)
+	}
+	return nil
+}
+
+func (a *app) work(cmd *cobra.Command, f workerFlags) error {
+	log, err := a.logger(cmd)
+	if err != nil {
+		return err
+	}
+	if a.backend == "" {
+		return usagef("no backend: set --backend or WAYBILL_BACKEND to redis://user:password@host:6379/0")
+	}
+	backend, err := a.openBackend(cmd, f.drain, log)
+	if err != nil {
+		return err
+	}
+	defer backend.Close()
+	if backend.InProcess() {
+		return usagef("%s: local: is a queue within one process: run 'bridge relay --backend local:', which runs the receivers too", source(cmd, "backend"))
+	}
+	if err := a.declareFor(true, waybill.SiteTask, waybill.SiteRelay); err != nil {
+		return err
+	}
+	if len(f.lanes) == 0 {
+		f.lanes = a.registry.Lanes()
+	}
+	if err := a.checkLanes(f.lanes, backend); err != nil {
+		return err
+	}
+	if err := reachBackend(cmd.Context(), backend); err != nil {
+		return err
+	}
+	store, err := a.checkedStore(cmd, a.connections(f.slots))
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	var queues []waybill.Consumer
+	for _, lane := range f.lanes {
+		queue, err := openQueue(cmd.Context(), backend, lane)
+		if err != nil {
+			return err
+		}
+		queues = append(queues, queue)
+	}
+	w, err := worker.New(worker.Config{
+		Store: store, Backend: waybill.Join(queues...), Slots: f.slots, Drain: f.drain, WorkerID: f.workerID, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	return w.Run(cmd.Context())
+}
+
+// openBackend opens the backend and does not look for its server yet.
+func (a *app) openBackend(cmd *cobra.Command, drain time.Duration, log *slog.Logger) (wire.Backend, error) {
+	backend, err := wire.OpenBackend(wire.BackendConfig{URL: a.backend, Drain: drain, Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", source(cmd, "backend"), err)
+	}
+	return backend, nil
+}
+
+// reachBackend makes sure that the backend's server answers.
+func reachBackend(ctx context.Context, backend wire.Backend) error {
+	if backend == nil {
+		return nil
+	}
+	if err := backend.Reach(ctx); err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	return nil
+}
+
+// openQueue opens a lane's queue and makes sure that its server is fit for it.
+func openQueue(ctx context.Context, backend wire.Backend, lane string) (wire.Queue, error) {
+	queue, err := backend.Queue(lane)
+	if err != nil {
+		return nil, err
+	}
+	if checker, ok := queue.(waybill.Checker); ok {
+		if err := checker.Check(ctx); err != nil {
+			return nil, fmt.Errorf("backend: %w", err)
+		}
+	}
+	return queue, nil
+}
+
+// connections is how many connections to the database a worker may need at the
+// same time: each transactional run holds one, and takes, outcomes, what is given
+// back and heartbeats share a few.
+func (a *app) connections(slots int) int {
+	shared := 4
+	for _, receiver := range a.registry.Receivers() {
+		if receiver.Transactional() {
+			return slots + shared
+		}
+	}
+	return shared
+}
