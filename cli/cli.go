@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/asynq"
 )
 
 // Exit codes.
@@ -45,6 +47,9 @@ func Main(reg *waybill.Registry) int {
 // Run runs a command with the process's arguments and signals, and returns the
 // exit code.
 func Run(cmd *cobra.Command) int {
+	// That library writes to standard error by itself, while its errors are told
+	// in a line of ours.
+	asynq.LogRedis(slog.Default())
 	ctx, stop := withSignals(context.Background(), os.Exit)
 	defer stop()
 	return Execute(ctx, cmd, os.Args[1:])
