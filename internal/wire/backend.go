@@ -1,10 +1,13 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,6 +47,7 @@ type BackendConfig struct {
 // OpenBackend opens a backend and does not connect to it.
 func OpenBackend(config BackendConfig) (Backend, error) {
 	name, _ := scheme(config.URL)
+	config.URL = name + config.URL[len(name):]
 	switch name {
 	case "redis", "rediss":
 		return openRedis(config)
@@ -71,8 +75,11 @@ type onRedis struct {
 	client redis.UniversalClient
 	config BackendConfig
 	place  string
-	user   string
 }
+
+// logRedis keeps the client library's own log, which is one for the process, off
+// standard error.
+var logRedis sync.Once
 
 func openRedis(config BackendConfig) (Backend, error) {
 	if _, err := parse(config.URL, backendExamples); err != nil {
@@ -82,9 +89,8 @@ func openRedis(config BackendConfig) (Backend, error) {
 	if err != nil {
 		return nil, errUnreadable(backendExamples)
 	}
-	return &onRedis{
-		client: redis.NewUniversalClient(options), config: config, place: options.Addrs[0], user: options.Username,
-	}, nil
+	logRedis.Do(func() { asynq.LogRedis(cmp.Or(config.Logger, slog.Default())) })
+	return &onRedis{client: redis.NewUniversalClient(options), config: config, place: options.Addrs[0]}, nil
 }
 
 func (b *onRedis) InProcess() bool { return false }
@@ -107,16 +113,24 @@ func (b *onRedis) Reach(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return nil
-	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "ERR AUTH"), redis.HasErrorPrefix(err, "NOPERM"),
-		redis.HasErrorPrefix(err, "ERR invalid password"), redis.HasErrorPrefix(err, "ERR Client sent AUTH"):
+	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "AUTH"), redis.HasErrorPrefix(err, "NOPERM"),
+		redis.HasErrorPrefix(err, "invalid password"), redis.HasErrorPrefix(err, "Client sent AUTH"):
 		return hint(fmt.Sprintf("Redis at %s refuses the login: %s", b.place, hide(b.config.URL, err)), "correct user and password in the URL")
-	case redis.HasErrorPrefix(err, "ERR DB index"):
+	case redis.HasErrorPrefix(err, "DB index"), redis.HasErrorPrefix(err, "invalid DB index"): // it leaves out ERR itself
 		return hint(fmt.Sprintf("Redis at %s has no such database: %s", b.place, hide(b.config.URL, err)), "correct the number at the end of the URL")
 	case redis.HasErrorPrefix(err, "LOADING"):
 		return hint(fmt.Sprintf("Redis at %s is loading its data", b.place), "try again in a moment")
 	}
+	withTLS := strings.HasPrefix(b.config.URL, "rediss:")
+	if withTLS && isTimeout(err) { // a Redis without TLS waits for the greeting's end, which never comes
+		return hint(fmt.Sprintf("Redis at %s: no answer in time", b.place), "is it up, and does it speak TLS? redis:// is without")
+	}
 	if lost := unreachable("Redis", b.place, err); lost != nil {
 		return lost
 	}
-	return hint(hide(b.config.URL, fmt.Errorf("Redis at %s does not answer: %w", b.place, err)), "is it a Redis, and does its URL say rediss:// if it speaks TLS?")
+	do := "is it a Redis, and does it want rediss://, which is with TLS?"
+	if withTLS {
+		do = "is it a Redis, and does it speak TLS? redis:// is without"
+	}
+	return hint(hide(b.config.URL, fmt.Errorf("Redis at %s: %w", b.place, err)), do)
 }

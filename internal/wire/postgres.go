@@ -87,8 +87,8 @@ func (s *postgresStore) FireAll(ctx context.Context, chunks func(fire Fire) erro
 	})
 }
 
-// reach connects once.
-func (s *postgresStore) reach(ctx context.Context) error {
+// Reach connects once.
+func (s *postgresStore) Reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	err := s.pool.Ping(ctx)

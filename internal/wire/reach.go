@@ -18,7 +18,6 @@ const reachTimeout = 5 * time.Second
 // error is of another kind.
 func unreachable(server, place string, err error) error {
 	var dns *net.DNSError
-	var timeout net.Error
 	switch {
 	case errors.As(err, &dns):
 		return hint(fmt.Sprintf("%s at %s: there is no host %s", server, place, dns.Name), "correct the host in the URL")
@@ -26,14 +25,19 @@ func unreachable(server, place string, err error) error {
 		return hint(fmt.Sprintf("%s at %s: connection refused", server, place), "start it, or correct host and port in the URL")
 	case isTLS(err):
 		return hint(fmt.Sprintf("%s at %s: TLS: %s", server, place, tlsReason(err)), "correct the certificate, or the URL's TLS settings")
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return hint(fmt.Sprintf("%s at %s: no answer within %s", server, place, reachTimeout), "is it up, and does a firewall let this machine through?")
+	case isTimeout(err):
+		return hint(fmt.Sprintf("%s at %s: no answer in time", server, place), "is it up, and does a firewall let this machine through?")
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return hint(fmt.Sprintf("%s at %s: %s", server, place, op.Err), "correct host and port in the URL")
 	}
 	return nil
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
 func isTLS(err error) bool { return tlsReason(err) != "" }

@@ -13,21 +13,21 @@ import (
 	"github.com/waybill-go/waybill/store/sqlite"
 )
 
-type sqliteStore struct {
-	*sqlite.Store
-	path string
-}
+type sqliteStore struct{ *sqlite.Store }
 
 func openSQLite(config StoreConfig) (Store, error) {
 	path, err := sqlitePath(config.URL)
 	if err != nil {
 		return nil, err
 	}
+	if err := checkFolder(path); err != nil {
+		return nil, err
+	}
 	store, err := sqlite.New(sqlite.Config{Path: path, Registry: config.Registry, Logger: config.Logger})
 	if err != nil {
 		return nil, err
 	}
-	return &sqliteStore{Store: store, path: path}, nil
+	return &sqliteStore{store}, nil
 }
 
 // sqlitePath reads sqlite:PATH, and sqlite:///PATH for an absolute one.
@@ -63,10 +63,12 @@ func (s *sqliteStore) FireAll(ctx context.Context, chunks func(fire Fire) error)
 	})
 }
 
-// reach looks at the file's folder: SQLite would say "out of memory" of one that
-// is not there. The file itself need not be, before it is migrated.
-func (s *sqliteStore) reach(context.Context) error {
-	folder := filepath.Dir(s.path)
+// Reach has nothing to ask: the file need not be there before it is migrated.
+func (s *sqliteStore) Reach(context.Context) error { return nil }
+
+// checkFolder says of the file's folder what SQLite would word as "out of memory".
+func checkFolder(path string) error {
+	folder := filepath.Dir(path)
 	info, err := os.Stat(folder)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -76,8 +78,8 @@ func (s *sqliteStore) reach(context.Context) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a folder: correct the path of the sqlite: URL", folder)
 	}
-	if info, err := os.Stat(s.path); err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a folder: name a file in it, such as sqlite:%s", s.path, filepath.Join(s.path, "waybill.db"))
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder: name a file in it, such as sqlite:%s", path, filepath.Join(path, "waybill.db"))
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 type Store interface {
 	waybill.TxStore
 	waybill.StatusReader
+	// Reach finds out whether the server answers and lets us in.
+	Reach(ctx context.Context) error
 	// Migrator returns what brings the store's schema up to date.
 	Migrator() (waybill.Migrator, error)
 	// FireAll fires events in one transaction: whatever chunks calls its
@@ -42,6 +44,7 @@ type StoreConfig struct {
 // server answers (Reach) nor whether the schema is there (Store.Check).
 func OpenStore(config StoreConfig) (Store, error) {
 	name, _ := scheme(config.URL)
+	config.URL = name + config.URL[len(name):]
 	switch name {
 	case "postgres", "postgresql":
 		return openPostgres(config)
@@ -50,14 +53,6 @@ func OpenStore(config StoreConfig) (Store, error) {
 	default:
 		return nil, unknownScheme(config.URL, storeExamples)
 	}
-}
-
-// Reach finds out whether a store can be reached at all.
-func Reach(ctx context.Context, store Store) error {
-	if s, ok := store.(interface{ reach(context.Context) error }); ok {
-		return s.reach(ctx)
-	}
-	return nil
 }
 
 // asAny is what a store's own FireAll takes.

@@ -1,0 +1,160 @@
+package wire
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/waybill-go/waybill"
+)
+
+func TestStoreURLsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, url, want string }{
+		{"another database", "mysql://ann:secret@db/app", "unknown scheme mysql: want postgres://user:password@host:5432/database or sqlite:waybill.db"},
+		{"another driver", "postgresql+asyncpg://ann:secret@db/app", "unknown scheme postgresql+asyncpg: want postgres://"},
+		{"no scheme", "waybill.db", "not a URL: want postgres://"},
+		{"a password before the colon", "secret:5432", "not a URL: want postgres://"},
+		{"a password with an at sign and a slash", "postgres://ann:secret/p@db/app", "special characters of the password percent-encoded"},
+		{"a password of digits and a slash", "postgres://ann:1234/secret@db/app", "special characters of the password percent-encoded"},
+		{"a password with a question mark", "postgres://ann:1234?secret@db/app", "special characters of the password percent-encoded"},
+		{"a password with a hash", "postgres://ann:secret#x@db/app", "special characters of the password percent-encoded"},
+		{"a password with a percent sign", "postgres://ann:secret%zz@db/app", "special characters of the password percent-encoded"},
+		{"a port that is none", "postgres://ann:secret@db:port/app", "the URL cannot be read"},
+		{"an option that is none", "postgres://ann:secret@db/app?sslmode=maybe", "the URL cannot be used: "},
+		{"a pool that is none", "postgres://ann:secret@db/app?pool_max_conns=x", "the URL cannot be used: "},
+		{"no file", "sqlite:", "names no file"},
+		{"no file either", "sqlite://", "names no file"},
+		{"memory", "sqlite::memory:", "would be gone with this command"},
+		{"options of a file", "sqlite:waybill.db?mode=ro", "has no options"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := OpenStore(StoreConfig{URL: test.url, Registry: waybill.NewRegistry()})
+			checkRefusal(t, err, test.want)
+		})
+	}
+}
+
+func TestBackendURLsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, url, want string }{
+		{"another queue", "kafka://ann:secret@mq", "unknown scheme kafka: want redis://user:password@host:6379/0, rediss://… for TLS, or local: for one process"},
+		{"no scheme", "localhost", "not a URL"},
+		{"a host and a port", "secret:6379", "not a URL"},
+		{"a password with a slash", "redis://:secret/x@mq:6379/0", "special characters of the password percent-encoded"},
+		{"a database that is none", "redis://:secret@mq:6379/zero", "the URL cannot be read"},
+		{"an option that is none", "redis://:secret@mq:6379/0?secret=1", "the URL cannot be read"},
+		{"something after local:", "local:secret", "a local: URL has nothing after the colon"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := OpenBackend(BackendConfig{URL: test.url})
+			checkRefusal(t, err, test.want)
+		})
+	}
+}
+
+func checkRefusal(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Fatalf("error = %v, want %q in it", err, want)
+	}
+	if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "1234") {
+		t.Errorf("the error %q holds a part of the password", err)
+	}
+	if strings.ContainsAny(err.Error(), "\n\t") {
+		t.Errorf("the error %q is not one line", err)
+	}
+}
+
+func TestURLsThatOpen(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"postgres://ann:p%40ss@db:5433/app?sslmode=disable", "postgresql://db/app", "POSTGRES://db/app", "postgres:///app?host=/run/postgresql",
+		"sqlite:" + t.TempDir() + "/waybill.db", "sqlite://" + t.TempDir() + "/waybill.db",
+	} {
+		store, err := OpenStore(StoreConfig{URL: url, Registry: waybill.NewRegistry()})
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		store.Close()
+	}
+	for _, url := range []string{"redis://mq", "rediss://ann:p%40ss@mq:6380/3", "redis://:x@mq?pool_size=200", "local:"} {
+		backend, err := OpenBackend(BackendConfig{URL: url})
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if _, err := backend.Queue("mail"); err != nil {
+			t.Errorf("%s: queue: %v", url, err)
+		}
+		if backend.InProcess() != (url == "local:") {
+			t.Errorf("%s: InProcess = %t", url, backend.InProcess())
+		}
+		backend.Close()
+	}
+}
+
+func TestSQLitePath(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"sqlite:waybill.db": "waybill.db", "sqlite:./a b/w.db": "./a b/w.db", "sqlite:/var/w.db": "/var/w.db",
+		"sqlite:///var/w.db": "/var/w.db", "sqlite://waybill.db": "waybill.db",
+	} {
+		if got, err := sqlitePath(url); err != nil || got != want {
+			t.Errorf("sqlitePath(%s) = %q, %v, want %q", url, got, err, want)
+		}
+	}
+}
+
+func TestHide(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ url, text, want string }{
+		{"postgres://ann:topsecret@db/app", "login as ann with topsecret failed\n\tat db", "login as ann with [hidden] failed at db"},
+		{"postgres://ann:p%40ss%2Fword@db/app", "p@ss/word p%40ss%2Fword", "[hidden] [hidden]"},
+		{"postgres://db/app?password=topsecret", "topsecret", "[hidden]"},
+		{"postgres://db/app?sslpassword=topsecret", "topsecret", "[hidden]"},
+		{"postgres://db/app", "nothing to hide", "nothing to hide"},
+	}
+	for _, test := range tests {
+		if got := hide(test.url, errors.New(test.text)); got != test.want {
+			t.Errorf("hide(%s, %q) = %q, want %q", test.url, test.text, got, test.want)
+		}
+	}
+}
+
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		url    string
+		needed int
+		want   int32
+	}{
+		{"what a store needs", "postgres://db/app", 0, 4},
+		{"what the slots need", "postgres://db/app", 54, 54},
+		{"what the URL allows", "postgres://db/app?pool_max_conns=80", 54, 80},
+		{"more than the URL allows", "postgres://db/app?pool_max_conns=10", 54, 54},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			pool, err := postgresPool(StoreConfig{URL: test.url, Connections: test.needed, Name: "bridge"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			if got := pool.Config().MaxConns; got != test.want {
+				t.Errorf("MaxConns = %d, want %d", got, test.want)
+			}
+			conn := pool.Config().ConnConfig
+			if conn.ConnectTimeout != reachTimeout || conn.RuntimeParams["application_name"] != "bridge" {
+				t.Errorf("connect timeout = %s, application name = %q", conn.ConnectTimeout, conn.RuntimeParams["application_name"])
+			}
+		})
+	}
+}
