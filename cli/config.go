@@ -108,7 +108,7 @@ func (a *app) openStore(cmd *cobra.Command, connections int) (wire.Store, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := wire.Reach(cmd.Context(), store); err != nil {
+	if err := store.Reach(cmd.Context()); err != nil {
 		store.Close()
 		return nil, fmt.Errorf("store: %w", err)
 	}

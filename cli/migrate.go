@@ -135,7 +135,7 @@ func refuseToLoseDebts(ctx context.Context, store wire.Store, m waybill.Migrator
 		}
 	}
 	if owed > 0 {
-		return fmt.Errorf("%d deliveries are owed and may be lost: let the relay and workers settle them first, or add --force", owed)
+		return fmt.Errorf("%s still owed would be lost: let the relay and the workers settle what is owed, or add --force", plural(int(owed), "delivery", "deliveries"))
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "handed off %s\n", plural(n, "delivery", "deliveries"))
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "handed off %s\n", plural(n, "message", "messages"))
 		return err
 	}
 	return r.run(cmd.Context())
