@@ -1,0 +1,10 @@
+//go:build !soak
+
+package protocoltest
+
+// Seconds. The soak looks for longer.
+const (
+	checksOnSQLite   = 40
+	checksOnPostgres = 25
+	stepsOnAverage   = "60"
+)

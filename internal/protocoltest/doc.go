@@ -1,0 +1,24 @@
+// Package protocoltest drives the protocol, on the real stores, through what a
+// bad day has in store for it, in random order, and holds a model beside it.
+//
+// Relays claim, extend, hand off and give back; a queue (backend/local behind a
+// faulty network) drops, duplicates, delays, reorders and forges messages; workers
+// take, extend, run and acknowledge; any of them is killed, or is paused past its
+// lease and goes on as if nothing had been; answers are lost, contexts end before
+// or during a statement, and the database's clock leaps forward and back. After
+// each step every column of every row is what the model says, and so:
+//
+//   - two runs of one row are never under way under valid leases (see run.over
+//     for what that means on a clock that steps back);
+//   - an acknowledgement lands under the row's current claim, and under no other;
+//   - a stale copy changes no byte of a row;
+//   - attempts and starts are exact: starts less attempts are the runs that
+//     recorded no outcome;
+//   - claimed_at only grows on a row, whatever the clock does;
+//   - a transactional receiver's own table has one row for each of its deliveries
+//     that succeeded, and none for any other;
+//   - nothing that is owed is lost: once the faults stop, one healthy round of
+//     claim, enqueue, take, run and ack settles every row.
+//
+// There is nothing here but tests.
+package protocoltest

@@ -1,0 +1,284 @@
+package protocoltest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/local"
+)
+
+// machine is the world of one check: a database with its model, and everybody who
+// works on it. It does one step of one actor at a time. What two statements that
+// run at once do to each other is the business of the stores' own tests.
+type machine struct {
+	*rapid.T
+	ctx     context.Context
+	db      *database
+	now     waybill.Stamp // the database's clock, when last looked at
+	effects []int64       // the transactional receiver's table, likewise
+
+	offset   time.Duration // of the database's clock
+	wentBack bool          // the clock has stepped back
+	debts    map[int64]*debt
+
+	relays  []*relay
+	workers []*worker
+
+	queue *local.Backend
+	late  []waybill.Message // delayed by the network
+	sent  []waybill.Message // every message there ever was
+
+	inTx    *run // the transactional receiver that is running
+	healthy bool // the faults are over
+}
+
+// relay is what a relay process has in memory.
+type relay struct {
+	id    string
+	rows  []handedRow
+	backs []waybill.GiveBack // what the queue did not take
+}
+
+// handedRow is a row on its way to the queue, and the lease its claim stamped.
+type handedRow struct {
+	waybill.ClaimedRow
+	stamp time.Duration
+}
+
+// worker is what a worker process has in memory.
+type worker struct {
+	id    string
+	inbox []waybill.Message
+	runs  []*run
+	acks  []waybill.Ack // outcomes that are not known to be recorded
+}
+
+const (
+	maxDebts      = 8 // owed rows; few of them meet more often
+	queueCapacity = 6
+)
+
+// checkProtocol runs the machine, over and over, on one database.
+func checkProtocol(t *testing.T, db *database, checks int) {
+	t.Helper()
+	if !given["rapid.checks"] {
+		must(t, flag.Set("rapid.checks", strconv.Itoa(checks)))
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		m := newMachine(rt, ctx, db)
+		rt.Repeat(m.random())
+		m.settle()
+	})
+}
+
+func newMachine(t *rapid.T, ctx context.Context, db *database) *machine {
+	db.setClock(0)
+	must(t, db.reset(ctx))
+	queue, err := local.New(local.Config{Capacity: queueCapacity})
+	must(t, err)
+	m := &machine{T: t, ctx: ctx, db: db, debts: map[int64]*debt{}, queue: queue}
+	for i := range rapid.IntRange(1, 3).Draw(t, "relays") {
+		m.relays = append(m.relays, &relay{id: fmt.Sprint("relay:", i)})
+	}
+	// Workers in one process, or of one careless operator, share an id: then the
+	// stamp alone tells their runs apart.
+	shared := rapid.Bool().Draw(t, "workers share an id")
+	for i := range rapid.IntRange(1, 3).Draw(t, "workers") {
+		w := &worker{id: fmt.Sprint("worker:", i)}
+		if shared {
+			w.id = "worker"
+		}
+		m.workers = append(m.workers, w)
+	}
+	_, at := m.look()
+	m.now = at.to
+	return m
+}
+
+// step is something that can happen, when there is something to do.
+type step struct {
+	can func() bool
+	do  func()
+}
+
+func (m *machine) steps() map[string]step {
+	always := func() bool { return true }
+	return map[string]step{
+		"fire":             {func() bool { return m.owed() < maxDebts }, m.fire},
+		"time passes":      {always, m.timePasses},
+		"clock steps back": {always, m.clockStepsBack},
+
+		"relay claims due rows":    {always, m.claimDue},
+		"relay claims lapsed rows": {always, m.claimLapsed},
+		"relay extends":            {m.anyRelay((*relay).ready), m.relayExtends},
+		"relay hands off":          {m.anyRelay((*relay).ready), m.handOff},
+		"relay gives back":         {m.anyRelay((*relay).busy), m.relayGivesBack},
+		"relay dies":               {m.anyRelay((*relay).busy), m.relayDies},
+
+		"late message arrives":   {func() bool { return len(m.late) > 0 }, m.lateMessage},
+		"old message comes back": {func() bool { return len(m.sent) > 0 }, m.oldMessage},
+		"message is forged":      {func() bool { return len(m.sent) > 0 }, m.forgedMessage},
+		"queue loses all":        {func() bool { return m.waiting() > 0 }, m.loseQueue},
+
+		"worker takes":      {func() bool { return m.waiting() > 0 || m.anyWorker((*worker).asking)() }, m.workerTakes},
+		"worker extends":    {m.anyRun(true), m.workerExtends},
+		"receiver returns":  {m.anyRun(false), m.receiverReturns},
+		"worker records":    {m.anyWorker((*worker).owing), m.workerRecords},
+		"worker gives back": {m.anyRun(false), m.workerGivesBack},
+		"worker dies":       {m.anyWorker((*worker).busy), m.workerDies},
+	}
+}
+
+func (m *machine) anyRelay(is func(*relay) bool) func() bool {
+	return func() bool { return slices.ContainsFunc(m.relays, is) }
+}
+
+func (m *machine) anyWorker(is func(*worker) bool) func() bool {
+	return func() bool { return slices.ContainsFunc(m.workers, is) }
+}
+
+func (m *machine) anyRun(inTx bool) func() bool {
+	return func() bool { return len(m.activeRuns(inTx)) > 0 }
+}
+
+func (r *relay) ready() bool   { return len(r.rows) > 0 }
+func (r *relay) busy() bool    { return len(r.rows)+len(r.backs) > 0 }
+func (w *worker) asking() bool { return len(w.inbox) > 0 }
+func (w *worker) owing() bool  { return len(w.acks) > 0 }
+func (w *worker) busy() bool   { return len(w.inbox)+len(w.runs)+len(w.acks) > 0 }
+
+// random are the steps for rapid. One for which there is nothing to do is skipped
+// before anything was drawn for it, and costs nothing.
+func (m *machine) random() map[string]func(*rapid.T) {
+	actions := map[string]func(*rapid.T){}
+	for name, step := range m.steps() {
+		actions[name] = func(t *rapid.T) {
+			if !step.can() {
+				t.SkipNow()
+			}
+			step.do()
+		}
+	}
+	return actions
+}
+
+// pick draws one of them.
+func pick[E any](m *machine, label string, from []E) E {
+	return from[rapid.IntRange(0, len(from)-1).Draw(m.T, label)]
+}
+
+// shuffled draws an order of them.
+func shuffled[E any](m *machine, label string, from []E) []E {
+	indexes := make([]int, len(from))
+	for i := range indexes {
+		indexes[i] = i
+	}
+	order := make([]E, 0, len(from))
+	for _, i := range rapid.Permutation(indexes).Draw(m.T, label) {
+		order = append(order, from[i])
+	}
+	return order
+}
+
+// some draws a part of them, in any order.
+func some[E any](m *machine, label string, from []E) []E {
+	return shuffled(m, label, from)[:rapid.IntRange(1, len(from)).Draw(m.T, "how many")]
+}
+
+// fault is what happens to a call of the store.
+type fault int
+
+const (
+	well     fault = iota
+	unheard        // it was done, and its answer is lost
+	ended          // its context had ended before
+	hurried        // its context ends meanwhile: it was done, or it was not
+	faultEnd = hurried
+)
+
+func (m *machine) fault() fault {
+	// Mostly well: a fault at each step would let nothing get anywhere.
+	return fault(max(0, rapid.IntRange(-6, int(faultEnd)).Draw(m.T, "fault")))
+}
+
+var errUnheard = errors.New("connection reset by peer")
+
+// call runs a call of the store under a fault. done tells whether it returned
+// without an error, maybe that nobody knows what it did.
+func (m *machine) call(f fault, do func(ctx context.Context, store waybill.TxStore) error) (done, maybe bool) {
+	m.Helper()
+	ctx, cancel := context.WithCancel(m.ctx)
+	defer cancel()
+	switch f {
+	case ended:
+		cancel()
+	case hurried:
+		wait := time.Duration(rapid.IntRange(1, 1500).Draw(m.T, "µs until its context ends")) * time.Microsecond
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	err := do(ctx, unsure{m.db.store, f == unheard})
+	switch {
+	case f == well:
+		must(m, err)
+	case f == unheard && !errors.Is(err, errUnheard):
+		m.Fatalf("the lost answer came out as %v", err)
+	case f == hurried:
+		must(m, m.db.quiet(m.ctx))
+	}
+	return err == nil, f == hurried && err != nil
+}
+
+// unsure is a store whose answers may get lost on the way.
+type unsure struct {
+	waybill.TxStore
+	unheard bool
+}
+
+func (u unsure) err(err error) error {
+	if err == nil && u.unheard {
+		return errUnheard
+	}
+	return err
+}
+
+func (u unsure) Take(ctx context.Context, request waybill.TakeRequest) ([]*waybill.Delivery, error) {
+	deliveries, err := u.TxStore.Take(ctx, request)
+	return deliveries, u.err(err)
+}
+
+func (u unsure) Ack(ctx context.Context, acks []waybill.Ack) ([]int64, error) {
+	ids, err := u.TxStore.Ack(ctx, acks)
+	return ids, u.err(err)
+}
+
+func (u unsure) Extend(ctx context.Context, rows []waybill.Extension) ([]int64, error) {
+	ids, err := u.TxStore.Extend(ctx, rows)
+	return ids, u.err(err)
+}
+
+func (u unsure) GiveBack(ctx context.Context, rows []waybill.GiveBack) ([]int64, error) {
+	ids, err := u.TxStore.GiveBack(ctx, rows)
+	return ids, u.err(err)
+}
+
+func (u unsure) Claim(ctx context.Context, request waybill.ClaimRequest) ([]waybill.ClaimedRow, error) {
+	rows, err := u.TxStore.Claim(ctx, request)
+	return rows, u.err(err)
+}
+
+func (u unsure) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest) ([]waybill.ClaimedRow, error) {
+	rows, err := u.TxStore.ClaimLapsed(ctx, request)
+	return rows, u.err(err)
+}

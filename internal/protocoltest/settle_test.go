@@ -1,0 +1,84 @@
+package protocoltest
+
+import (
+	"time"
+
+	"github.com/waybill-go/waybill"
+)
+
+// settle ends the faults. Whatever state they have left behind, all leases and waits
+// run out, and then one round of healthy relay, queue and worker settles every row
+// that is owed.
+func (m *machine) settle() {
+	m.Helper()
+	m.healthy = true
+	m.relays, m.workers, m.late = []*relay{{id: "relay:healthy"}}, []*worker{{id: "worker:healthy"}}, nil
+	for _, d := range m.debts {
+		for _, r := range d.runs {
+			r.active = false
+		}
+	}
+	latest := m.now
+	for _, d := range m.debts {
+		latest = max(latest, d.available, d.expires)
+	}
+	m.moveClock(latest.Time().Sub(m.now.Time()) + time.Microsecond)
+	r, w := m.relays[0], m.workers[0]
+	rounds := 0
+	for ; m.owed() > 0; rounds++ {
+		before := m.owed()
+		m.claimAll(r)
+		for len(r.rows) > 0 || m.waiting() > 0 {
+			for len(r.rows) > 0 && m.queue.Room() > 0 {
+				m.sent = append(m.sent, r.rows[0].Message)
+				m.post(r.rows[0].Message)
+				r.rows = r.rows[1:]
+			}
+			w.inbox = m.receive(m.waiting())
+			m.take(w, well)
+		}
+		for _, run := range m.activeRuns(true) {
+			m.finish(run, succeeds)
+		}
+		if len(w.acks) > 0 {
+			m.record(w, w.acks, well)
+		}
+		if m.owed() > 0 {
+			m.Fatalf("of %d owed rows %d are still owed after a healthy round", before, m.owed())
+		}
+	}
+	m.afterwards()
+}
+
+// claimAll claims all that is due and all that has lapsed.
+func (m *machine) claimAll(r *relay) {
+	m.Helper()
+	keys := []string{audit, stock, hooks}
+	stamp := m.stampFor(keys)
+	due, err := m.db.store.Claim(m.ctx, waybill.ClaimRequest{By: r.id, Receivers: keys, Limit: 100, Lease: stamp})
+	must(m, err)
+	lapsed, err := m.db.store.ClaimLapsed(m.ctx, waybill.LapsedRequest{By: r.id, Limit: 100, Lease: stamp})
+	must(m, err)
+	var changes []change
+	for _, row := range append(due, lapsed...) {
+		changes = append(changes, claimed(row.DeliveryID, r.id, stamp))
+		r.rows = append(r.rows, handedRow{row, stamp})
+	}
+	m.observe(false, changes...)
+}
+
+// afterwards lets every message there ever was come once more.
+func (m *machine) afterwards() {
+	m.Helper()
+	for _, d := range m.debts {
+		if d.status.Owed() {
+			m.Fatalf("row %v is owed for good", d)
+		}
+	}
+	w := m.workers[0]
+	w.inbox = m.sent
+	m.take(w, well)
+	if len(w.runs) > 0 && len(m.activeRuns(true)) > 0 {
+		m.Fatal("a settled row was taken")
+	}
+}

@@ -1,0 +1,19 @@
+//go:build soak
+
+package protocoltest
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// Minutes.
+const (
+	checksOnSQLite   = 5000
+	checksOnPostgres = 1500
+	stepsOnAverage   = "120"
+)
+
+func TestProtocolOnSQLiteFile(t *testing.T) {
+	checkProtocol(t, openSQLite(t, filepath.Join(t.TempDir(), "waybill.db")), checksOnPostgres)
+}

@@ -1,0 +1,227 @@
+package protocoltest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"pgregory.net/rapid"
+
+	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/services"
+	"github.com/waybill-go/waybill/store/postgres"
+	"github.com/waybill-go/waybill/store/sqlite"
+)
+
+// database is a store and what the test needs beside it: ways to fire, to write in
+// a receiver's transaction, to move the clock and to read whole rows.
+type database struct {
+	store    waybill.TxStore
+	setClock func(offset time.Duration)
+	inTx     func(ctx context.Context, work func(tx any) error) error
+	fire     func(ctx context.Context, tx, event any) (int64, error)
+	exec     func(ctx context.Context, tx any, query string) error
+	look     func(ctx context.Context) (sight, error)
+	reset    func(ctx context.Context) error
+
+	// concurrent: others can write while a transactional receiver runs.
+	concurrent bool
+	// quiet waits until no statement goes on whose caller has left.
+	quiet func(ctx context.Context) error
+}
+
+// sight is all there is to see in a database.
+type sight struct {
+	rows    []row         // by id
+	effects []int64       // the deliveries in the transactional receiver's table
+	clock   waybill.Stamp // the database's own, read last
+}
+
+// row is a whole delivery row. A stamp that is NULL is never.
+type row struct {
+	id, event              int64
+	receiver, target       string
+	digest                 [32]byte
+	status                 waybill.Status
+	attempts, starts, most int
+	available, due         waybill.Stamp
+	claim                  waybill.Claim
+	expires                waybill.Stamp // the lease
+	handedOff, taken       waybill.Stamp
+	lastError              string
+	settled                waybill.Stamp
+}
+
+const never = waybill.Stamp(-1)
+
+// columns of a row; micros(x) is replaced by x in microseconds, or by never.
+const selectRows = `
+SELECT id, event_id, receiver, target, target_digest, status, attempts, starts, max_attempts, micros(available_at),
+       micros(due_at), claimed_by, micros(claimed_at), micros(lease_expires_at), micros(handed_off_at), micros(taken_at),
+       last_error, micros(settled_at)
+  FROM delivery ORDER BY id`
+
+const (
+	createEffects = `CREATE TABLE effect (delivery_id bigint NOT NULL)` // no key: it must be able to hold one twice
+	selectEffects = `SELECT delivery_id FROM effect ORDER BY delivery_id`
+)
+
+func readRow(scan func(...any) error) (r row, err error) {
+	var digest []byte
+	err = scan(&r.id, &r.event, &r.receiver, &r.target, &digest, &r.status, &r.attempts, &r.starts, &r.most, &r.available,
+		&r.due, &r.claim.By, &r.claim.At, &r.expires, &r.handedOff, &r.taken, &r.lastError, &r.settled)
+	if err == nil && copy(r.digest[:], digest) != len(r.digest) {
+		err = fmt.Errorf("delivery %d: digest of %d bytes", r.id, len(digest))
+	}
+	return r, err
+}
+
+func readID(scan func(...any) error) (id int64, err error) { return id, scan(&id) }
+
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openSQLite(t *testing.T, path string) *database {
+	t.Helper()
+	reg := declare(t, func(reg *waybill.Registry, key string, opts waybill.Options) {
+		sqlite.OnTx(reg, key, func(ctx context.Context, tx *sql.Tx, _ parcel) error { return behave(ctx, tx) }, opts)
+	})
+	ctx := t.Context()
+	store, err := sqlite.New(sqlite.Config{Path: path, Registry: reg})
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	_, err = store.Migrator().Up(ctx)
+	must(t, err)
+	inTx := func(ctx context.Context, work func(tx any) error) error {
+		return store.InTx(ctx, func(tx *sql.Tx) error { return work(tx) })
+	}
+	exec := func(ctx context.Context, tx any, query string) error {
+		_, err := tx.(*sql.Tx).ExecContext(ctx, query)
+		return err
+	}
+	must(t, inTx(ctx, func(tx any) error { return exec(ctx, tx, createEffects) }))
+	// An in-memory database is seen by its store alone: it is read through that.
+	look := func(ctx context.Context) (seen sight, err error) {
+		err = store.InTx(ctx, func(tx *sql.Tx) error {
+			if seen.rows, err = readSQL(ctx, tx, micros(selectRows, `COALESCE(${1}, -1)`), readRow); err != nil {
+				return err
+			}
+			seen.effects, err = readSQL(ctx, tx, selectEffects, readID)
+			return err
+		})
+		seen.clock = waybill.StampOf(time.Now())
+		return seen, err
+	}
+	return &database{
+		store: store, setClock: store.SetClockOffset, inTx: inTx, exec: exec, look: look,
+		fire: func(ctx context.Context, tx, event any) (int64, error) { return store.Fire(ctx, tx.(*sql.Tx), event) },
+		reset: func(ctx context.Context) error {
+			return inTx(ctx, func(tx any) error { return exec(ctx, tx, `DELETE FROM event; DELETE FROM effect`) })
+		},
+		quiet: func(context.Context) error { return nil }, // a statement ends before its caller goes on
+	}
+}
+
+func readSQL[T any](ctx context.Context, tx *sql.Tx, query string, read func(func(...any) error) (T, error)) (all []T, err error) {
+	rows, err := tx.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		one, err := read(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+func openPostgres(t *testing.T) *database {
+	t.Helper()
+	ctx := t.Context()
+	config, err := pgxpool.ParseConfig(services.Postgres(t))
+	must(t, err)
+	config.MaxConns = 4
+	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // no test here crashes the server
+	config.ConnConfig.RuntimeParams["search_path"] = "public, " + postgres.DefaultSchema
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	must(t, err)
+	t.Cleanup(pool.Close)
+
+	reg := declare(t, func(reg *waybill.Registry, key string, opts waybill.Options) {
+		postgres.OnTx(reg, key, func(ctx context.Context, tx pgx.Tx, _ parcel) error { return behave(ctx, tx) }, opts)
+	})
+	store, err := postgres.New(postgres.Config{Pool: pool, Registry: reg})
+	must(t, err)
+	migrator, err := postgres.NewMigrator(pool, postgres.DefaultSchema)
+	must(t, err)
+	_, err = pool.Exec(ctx, migrator.SQL(), pgx.QueryExecModeSimpleProtocol)
+	must(t, err)
+	_, err = pool.Exec(ctx, createEffects)
+	must(t, err)
+	return &database{
+		store: store, setClock: store.SetClockOffset, concurrent: true,
+		inTx: func(ctx context.Context, work func(tx any) error) error {
+			return store.InTx(ctx, func(tx pgx.Tx) error { return work(tx) })
+		},
+		fire: func(ctx context.Context, tx, event any) (int64, error) { return store.Fire(ctx, tx.(pgx.Tx), event) },
+		exec: func(ctx context.Context, tx any, query string) error {
+			_, err := tx.(pgx.Tx).Exec(ctx, query)
+			return err
+		},
+		look: func(ctx context.Context) (seen sight, err error) {
+			const form = `COALESCE((extract(epoch FROM ${1}) * 1000000)::bigint, -1)`
+			batch := &pgx.Batch{}
+			batch.Queue(micros(selectRows, form)).Query(readPgx(&seen.rows, readRow))
+			batch.Queue(selectEffects).Query(readPgx(&seen.effects, readID))
+			batch.Queue(micros(`SELECT micros(clock_timestamp())`, form)).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.clock) })
+			return seen, pool.SendBatch(ctx, batch).Close()
+		},
+		reset: func(ctx context.Context) error {
+			_, err := pool.Exec(ctx, `DELETE FROM event; DELETE FROM effect`, pgx.QueryExecModeSimpleProtocol)
+			return err
+		},
+		quiet: func(ctx context.Context) error { return waitForBackends(ctx, pool) },
+	}
+}
+
+// waitForBackends waits until the server has no connection more than the pool. A
+// connection whose context ended is closed at once by the client, and may still be
+// at work on the server.
+func waitForBackends(ctx context.Context, pool *pgxpool.Pool) error {
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		var n int32
+		err := pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()`).Scan(&n)
+		if err != nil || n <= pool.Stat().TotalConns() {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the server has %d connections, the pool %d", n, pool.Stat().TotalConns())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func readPgx[T any](into *[]T, read func(func(...any) error) (T, error)) func(pgx.Rows) error {
+	return func(rows pgx.Rows) (err error) {
+		*into, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (T, error) { return read(r.Scan) })
+		return err
+	}
+}
+
+// microsOf finds micros(column) in a query.
+var microsOf = regexp.MustCompile(`micros\((\w+(\(\))?)\)`)
+
+// micros writes it out.
+func micros(query, form string) string { return microsOf.ReplaceAllString(query, form) }
