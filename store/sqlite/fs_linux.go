@@ -97,7 +97,7 @@ func mountTypeOf(path string) (string, error) {
 	defer mounts.Close()
 	lines := bufio.NewScanner(mounts)
 	for lines.Scan() {
-		if device, kind, ok := parseMount(lines.Text()); ok && device == deviceOf(stat.Dev) {
+		if device, kind, ok := parseMount(lines.Text()); ok && device == deviceOf(uint64(stat.Dev)) {
 			return kind, nil
 		}
 	}

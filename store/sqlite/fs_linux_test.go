@@ -64,7 +64,7 @@ func TestMountTypeOf(t *testing.T) {
 	if err := syscall.Stat("/dev/null", &stat); err != nil {
 		t.Fatal(err)
 	}
-	if got := deviceOf(stat.Rdev); got != "1:3" {
+	if got := deviceOf(uint64(stat.Rdev)); got != "1:3" {
 		t.Errorf("/dev/null is device %s, want 1:3", got)
 	}
 }

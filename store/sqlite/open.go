@@ -159,5 +159,5 @@ func isBusy(err error) bool {
 }
 
 func (s *Store) notFree(ctx context.Context) error {
-	return fmt.Errorf("wait for the write lock of %s, which a transaction of this or another process holds: %w", s.path, context.Cause(ctx))
+	return fmt.Errorf("wait for the write lock of %s, which a transaction of this or another process holds: %w", s.path, ctx.Err())
 }

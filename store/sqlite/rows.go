@@ -27,7 +27,7 @@ func change(ctx context.Context, tx *sql.Tx, query string, f func(execute func(a
 	}
 	defer statement.Close()
 	return f(func(args ...any) (bool, error) {
-		if err := context.Cause(ctx); err != nil {
+		if err := ctx.Err(); err != nil {
 			return false, err
 		}
 		result, err := statement.ExecContext(quiet, args...)
@@ -85,7 +85,7 @@ func find[T any](ctx context.Context, db preparer, query string, ids []int64, sc
 	defer statement.Close()
 	found := make([]T, 0, len(ids))
 	for _, id := range ids {
-		if err := context.Cause(ctx); err != nil {
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		var one T
