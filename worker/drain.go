@@ -29,7 +29,7 @@ func (w *Worker) startFlushers() *flushers {
 	return f
 }
 
-// stop ends the flushers. Nobody hands anything in any more.
+// stop ends the flushers, when nobody hands anything in any more.
 func (f *flushers) stop() {
 	close(f.worker.takes.queue)
 	close(f.worker.acks.queue)
@@ -44,14 +44,16 @@ func (w *Worker) startDrain() {
 }
 
 // await waits until the queue is closed, every receiver has returned and every
-// outcome is written or given up; left is how many receivers did not return. The
-// wait is bounded by the drain, the grace for cancelled receivers, and the
-// deadlines of the store.
-func (w *Worker) await(consumed <-chan error) (err error, left int64) {
+// outcome is written or given up, and ends the flushers then; left is how many
+// receivers did not return. Cancelled receivers have one grace to return after the
+// drain, and what is to be written another: a store that does not answer cannot
+// hold the worker longer.
+func (w *Worker) await(consumed <-chan error, flushers *flushers) (err error, left int64) {
 	ended := make(chan error, 1)
 	go func() {
 		err := <-consumed
 		w.pending.Wait()
+		flushers.stop()
 		ended <- err
 	}()
 	select {
@@ -59,7 +61,7 @@ func (w *Worker) await(consumed <-chan error) (err error, left int64) {
 		return err, 0
 	case <-w.runs.Done():
 	}
-	for {
+	for graces := 1; ; graces++ {
 		timer := time.NewTimer(returnGrace)
 		select {
 		case err := <-ended:
@@ -69,7 +71,9 @@ func (w *Worker) await(consumed <-chan error) (err error, left int64) {
 			if left := w.running.Load(); left > 0 {
 				return nil, left
 			}
-			// Only outcomes and the queue are left, which bound themselves.
+			if graces > 1 {
+				w.giveUp()
+			}
 		}
 	}
 }

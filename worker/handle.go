@@ -11,11 +11,17 @@ import (
 // when the slot is free again. It never asks the queue for another try: once a
 // row is taken, or has refused the copy, the copy is of no more use.
 func (w *Worker) handle(_ context.Context, message waybill.Message) error {
+	w.pending.Add(1)
+	defer w.pending.Done()
 	// The slot comes first, so that a row is taken when its run can start and
 	// not when its message was fetched.
 	select {
 	case w.slots <- struct{}{}:
 	case <-w.stopping.Done():
+		return w.decline(message)
+	}
+	if w.stopping.Err() != nil { // the slot came free as the worker stopped
+		<-w.slots
 		return w.decline(message)
 	}
 	taken, err := w.takes.do(message)
@@ -92,25 +98,33 @@ func (w *Worker) take(messages []waybill.Message) ([]waybill.Taken, error) {
 // giveBack is the flush of give-backs. It is tried once: whatever it cannot
 // release waits for its lease.
 func (w *Worker) giveBack(rows []waybill.GiveBack) ([]struct{}, error) {
-	ids, err := w.store.GiveBack(context.WithoutCancel(w.runs), distinct(rows))
-	if err != nil {
-		return nil, err
+	for rest := rows; len(rest) > 0; {
+		var batch []waybill.GiveBack
+		batch, rest = distinct(rest)
+		ids, err := w.store.GiveBack(w.writes, batch)
+		if err != nil {
+			return nil, err
+		}
+		if len(ids) > 0 {
+			w.observer.Observe(waybill.Observation{Kind: waybill.ObservedGiveBack, Count: len(ids)})
+		}
 	}
-	w.observer.Observe(waybill.Observation{Kind: waybill.ObservedGiveBack, Count: len(ids)})
 	return make([]struct{}, len(rows)), nil
 }
 
-// distinct keeps one of several copies of a message: a statement names a row once.
-func distinct(rows []waybill.GiveBack) []waybill.GiveBack {
+// distinct splits off the first of several rows of one id: a statement names a row
+// once, and of two copies of a message either may be the one that holds it.
+func distinct(rows []waybill.GiveBack) (batch, rest []waybill.GiveBack) {
 	seen := make(map[int64]bool, len(rows))
-	kept := rows[:0:0]
 	for _, row := range rows {
-		if !seen[row.DeliveryID] {
-			seen[row.DeliveryID] = true
-			kept = append(kept, row)
+		if seen[row.DeliveryID] {
+			rest = append(rest, row)
+			continue
 		}
+		seen[row.DeliveryID] = true
+		batch = append(batch, row)
 	}
-	return kept
+	return batch, rest
 }
 
 // pause waits before another try: 50 ms doubling to 5 s. It reports false when

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"time"
 
 	"github.com/waybill-go/waybill"
@@ -12,7 +11,7 @@ import (
 // of time. Meanwhile the bound on unacknowledged rows holds the slots back.
 func (w *Worker) record(acks []waybill.Ack) ([]bool, error) {
 	for try := 0; ; try++ {
-		landed, err := waybill.Record(context.WithoutCancel(w.runs), w.store, acks)
+		landed, err := waybill.Record(w.writes, w.store, acks)
 		if err == nil {
 			return landed, nil
 		}

@@ -22,7 +22,6 @@ func (w *Worker) perform(taken waybill.Taken) {
 		w.giveBackLater(held(d), "receiver is not declared for the event: renamed?", "receiver", d.Receiver, "event", d.Event.Name)
 		return
 	}
-	w.pending.Add(1)
 	w.running.Add(1)
 	started := time.Now()
 	r := run{receiver: receiver, delivery: d}
@@ -36,11 +35,10 @@ func (w *Worker) perform(taken waybill.Taken) {
 
 	w.unacked <- struct{}{} // before the slot is free: this bounds what piles up
 	<-w.slots
-	go func() {
-		defer w.pending.Done()
+	w.pending.Go(func() {
 		defer func() { <-w.unacked }()
 		w.finish(r)
-	}()
+	})
 }
 
 // run is one run of a receiver and what came of it.

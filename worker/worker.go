@@ -72,7 +72,9 @@ type Worker struct {
 	stopping context.Context         // ends when Run's context does: take nothing more
 	runs     context.Context         // ends when the drain is over: every run's parent
 	cutOff   context.CancelCauseFunc // ends runs
-	pending  sync.WaitGroup          // runs, and outcomes on their way to the row
+	writes   context.Context         // ends when the worker waits no longer for the store
+	giveUp   context.CancelFunc      // ends writes
+	pending  sync.WaitGroup          // messages being handled, and outcomes on their way to the row
 	noticed  sync.Map                // what was said once already
 }
 
@@ -140,14 +142,16 @@ func (w *Worker) ID() string { return w.id }
 // that it had not begun back, lets receivers finish for as long as Config.Drain,
 // then cancels them with cause waybill.ErrStopping and gives their rows back
 // without an attempt. A receiver that ignores its cancelled context is left behind
-// with its row, which waits for its lease; Run's error names it. A Worker runs
-// once.
+// with its row, which waits for its lease; Run's error counts it. Run returns within
+// the drain and four seconds, also while the database does not answer; a queue may
+// need more to close. A Worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	w.stopping = ctx
 	w.runs, w.cutOff = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer w.cutOff(waybill.ErrStopping)
+	w.writes, w.giveUp = context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, w.startDrain)
 
 	flushers := w.startFlushers()
@@ -157,11 +161,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		consumed <- w.backend.Consume(ctx, cap(w.slots), w.handle)
 		stop() // a queue that cannot be consumed ends the worker, drained
 	}()
-	err, left := w.await(consumed)
-	if left > 0 { // the flushers are left to those who may yet need them
+	err, left := w.await(consumed, flushers)
+	if left > 0 { // and the flushers with them, until they return after all
 		return errors.Join(err, fmt.Errorf("worker: %d receivers did not return when they were cancelled; their rows wait for their leases", left))
 	}
-	flushers.stop()
 	w.log.Info("worker stopped")
 	return err
 }
