@@ -50,6 +50,7 @@ type run struct {
 	settled  bool      // the receiver's own transaction recorded the success
 	lost     bool      // the receiver's own transaction found the claim lost
 	cut      bool      // the worker had no more time for it
+	unrun    bool      // its transaction did not begin
 }
 
 // call runs the receiver under a context that ends with the lease, with the
@@ -85,7 +86,9 @@ func (w *Worker) call(r *run, lease *waybill.Lease) {
 // callTx runs the receiver inside the transaction that records its success.
 func (w *Worker) callTx(ctx context.Context, r *run) {
 	success := waybill.Ack{Message: held(r.delivery), Outcome: waybill.Judge(r.receiver, r.delivery, nil, time.Time{}, 0)}
+	r.unrun = true
 	landed, err := w.txStore.RunTx(ctx, success, func(ctx context.Context, tx any) error {
+		r.unrun = false
 		return r.receiver.Call(ctx, tx, r.delivery)
 	})
 	r.err = err
@@ -117,6 +120,8 @@ func (w *Worker) finish(r run) {
 		if _, err := w.giveBacks.do(waybill.GiveBack{Message: held(r.delivery)}); err != nil {
 			w.log.Warn("interrupted row not given back, it waits for its lease", "delivery_id", r.delivery.ID, "error", err)
 		}
+	case r.unrun: // no fault of the receiver's either
+		w.giveBackLater(held(r.delivery), "receiver was not run: its transaction did not begin", "receiver", r.delivery.Receiver, "error", r.err)
 	default:
 		w.acknowledge(r)
 	}
@@ -131,7 +136,20 @@ func (w *Worker) acknowledge(r run) {
 			"delivery_id", r.delivery.ID, "receiver", r.delivery.Receiver, "status", string(outcome.Status), "error", err)
 	case landed:
 		w.recorded(r, outcome)
+	case w.committed(r):
+		r.err = nil
+		w.recorded(r, waybill.Judge(r.receiver, r.delivery, nil, r.at, 0))
 	default:
 		w.lost(r)
 	}
+}
+
+// committed reports whether a transactional receiver's success is on the row
+// although its transaction returned an error: the answer of a commit can be lost.
+func (w *Worker) committed(r run) bool {
+	if !r.receiver.Transactional() {
+		return false
+	}
+	rows, err := w.store.Look(w.writes, []int64{r.delivery.ID})
+	return err == nil && len(rows) == 1 && rows[0].Status == waybill.Succeeded && rows[0].Claim == r.delivery.Claim
 }
