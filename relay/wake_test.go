@@ -25,7 +25,7 @@ func TestFireWakesTheRelay(t *testing.T) {
 		begun := time.Now()
 		b.fire(1, 0)
 		eventually(t, "the hand-off", func() bool { return len(b.queue.ids()) == len(b.rows()) })
-		if took := time.Since(begun); took > time.Second {
+		if took := time.Since(begun); took > 5*time.Second { // some milliseconds, on a machine that is not busy
 			t.Errorf("the hand-off came %s after the fire", took)
 		}
 	}
