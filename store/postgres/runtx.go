@@ -69,7 +69,7 @@ func (s *Store) ackIn(ctx context.Context, tx pgx.Tx, ack waybill.Ack) (bool, er
 	}
 	err := s.within(ctx, func(ctx context.Context) error {
 		batch := &pgx.Batch{}
-		batch.Queue(noSeqScan)
+		batch.Queue(byIndex)
 		s.queueAcks(batch, succeeded, others, &ids)
 		return tx.SendBatch(ctx, batch).Close()
 	})

@@ -159,14 +159,16 @@ func (s *Store) sql(text string) string {
 	return text
 }
 
-// noSeqScan goes before each statement that finds rows by id, in the same batch
-// and so in the same transaction, to which it is limited. A plan made while the
-// table was small would read the whole table for as long as the connection keeps
-// it, however much the table has grown since.
-const noSeqScan = `SELECT set_config('enable_seqscan', 'off', true)`
+// byIndex goes before each statement that finds rows by id, in the same batch and
+// so in the same transaction, to which it is limited. A plan made while the table
+// was small would read the whole table for as long as the connection keeps it,
+// however much the table has grown since. And a bitmap would meet, and lock, rows
+// in the order in which they lie, where an index meets them in the order of their
+// ids: with one order for all, no two statements can wait for each other.
+const byIndex = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`
 
-// maxTries bounds how often one call is sent. Two statements that lock the same
-// rows in opposite order cannot both win, and the one that lost changed nothing.
+// maxTries bounds how often one call is sent. A statement that the database undid
+// because of another one changed nothing.
 const maxTries = 5
 
 // send runs the statements of a batch as one transaction in one round trip,
@@ -176,7 +178,7 @@ func (s *Store) send(ctx context.Context, build func(*pgx.Batch)) error {
 	defer cancel()
 	for try := 1; ; try++ {
 		batch := &pgx.Batch{}
-		batch.Queue(noSeqScan)
+		batch.Queue(byIndex)
 		build(batch)
 		err := s.pool.SendBatch(ctx, batch).Close()
 		if err == nil || try == maxTries || !isConflict(err) {
