@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +13,8 @@ import (
 	waybill "github.com/waybill-go/waybill"
 )
 
-// Tx is what Fire needs of the caller's transaction: *sql.Tx, or what sqlc, bun
-// or GORM make of one.
+// Tx is what Fire needs of the caller's transaction: a *sql.Tx, what sqlc, bun or
+// GORM make of one, or a *sql.Conn on which a transaction is open.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -49,6 +50,9 @@ func (s *Store) Fire(ctx context.Context, tx Tx, event any) (int64, error) {
 func (s *Store) FireAll(ctx context.Context, tx Tx, events []any) ([]int64, error) {
 	if len(events) == 0 {
 		return nil, nil
+	}
+	if _, pool := tx.(*sql.DB); pool {
+		return nil, errors.New("fire: a pool is no transaction: use InTx, or begin one")
 	}
 	plans := make([]waybill.Plan, len(events))
 	for i, event := range events {

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,7 @@ var remoteFileSystems = map[uint32]string{
 	0x517b:     "SMB",
 	0xff534d42: "CIFS",
 	0xfe534d42: "SMB",
-	0x01021997: "9p",
+	v9fs:       "9p",
 	0x00c36400: "Ceph",
 	0x5346414f: "AFS",
 	0x6b414653: "AFS",
@@ -31,8 +30,11 @@ var remoteFileSystems = map[uint32]string{
 	0x786f4256: "a VirtualBox shared folder",
 }
 
-// fuse carries local file systems and remote ones alike: its mount says which.
-const fuse = 0x65735546
+// Of these the mount says which kind it is.
+const (
+	fuse = 0x65735546 // local file systems and remote ones alike
+	v9fs = 0x01021997 // a server elsewhere, or gVisor's way to its own sandbox
+)
 
 var remoteFuse = map[string]bool{
 	"sshfs": true, "s3fs": true, "rclone": true, "gcsfuse": true, "glusterfs": true, "ceph-fuse": true, "ceph": true,
@@ -41,16 +43,28 @@ var remoteFuse = map[string]bool{
 	"smbnetfs": true, "afpfs": true, "gvfsd-fuse": true, "nfs": true, "hdfs": true, "fuse_dfs": true, "weed": true,
 }
 
+// mount is what a line of mountinfo says of a mounted file system.
+type mount struct {
+	point   string
+	kind    string // "ext4", "fuse.sshfs"
+	options string // of the file system, not of the mount
+}
+
 // remote returns the name of the remote file system that a magic number and, of
-// FUSE, the type of the mount stand for, or "".
-func remote(magic uint32, mountType string) string {
-	if magic != fuse {
-		return remoteFileSystems[magic]
+// FUSE and 9p, the mount stand for, or "".
+func remote(magic uint32, at mount) string {
+	switch magic {
+	case fuse:
+		if kind, ok := strings.CutPrefix(at.kind, "fuse."); ok && remoteFuse[kind] {
+			return kind
+		}
+		return ""
+	case v9fs:
+		if strings.Contains(at.options, "directfs") || strings.Contains(at.options, "overlayfs_stale_read") {
+			return "" // options that only gVisor has: the files are this machine's
+		}
 	}
-	if kind, ok := strings.CutPrefix(mountType, "fuse."); ok && remoteFuse[kind] {
-		return kind
-	}
-	return ""
+	return remoteFileSystems[magic]
 }
 
 // checkFileSystem refuses a file that another machine could open as well.
@@ -63,13 +77,16 @@ func checkFileSystem(path string) error {
 	if err := syscall.Statfs(place, &fs); err != nil {
 		return fmt.Errorf("look at the file system of %s: %w", place, err)
 	}
-	var mountType string
-	if uint32(fs.Type) == fuse {
-		if mountType, err = mountTypeOf(place); err != nil {
+	magic := uint32(fs.Type)
+	var at mount
+	if magic == fuse || magic == v9fs {
+		mounts, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil {
 			return fmt.Errorf("look at the file system of %s: %w", place, err)
 		}
+		at = mountOf(place, string(mounts))
 	}
-	if name := remote(uint32(fs.Type), mountType); name != "" {
+	if name := remote(magic, at); name != "" {
 		return fmt.Errorf("%s is on a network file system (%s), where SQLite's locks do not hold; use a local disk, or PostgreSQL for several machines", path, name)
 	}
 	return nil
@@ -84,41 +101,28 @@ func existing(path string) (string, error) {
 	return resolved, err
 }
 
-// mountTypeOf returns the type of the mount that holds path, as in "fuse.sshfs".
-func mountTypeOf(path string) (string, error) {
-	var stat syscall.Stat_t
-	if err := syscall.Stat(path, &stat); err != nil {
-		return "", err
-	}
-	mounts, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return "", err
-	}
-	defer mounts.Close()
-	lines := bufio.NewScanner(mounts)
-	for lines.Scan() {
-		if device, kind, ok := parseMount(lines.Text()); ok && device == deviceOf(uint64(stat.Dev)) {
-			return kind, nil
+// mountOf returns the mount that holds path: the nearest above it and, of several
+// in one place, the last, which hides the others.
+func mountOf(path, mountinfo string) (holder mount) {
+	for line := range strings.Lines(mountinfo) {
+		at, ok := parseMount(line)
+		below, err := filepath.Rel(at.point, path)
+		if ok && err == nil && filepath.IsLocal(below) && len(at.point) >= len(holder.point) {
+			holder = at
 		}
 	}
-	return "", lines.Err()
+	return holder
 }
 
-// parseMount reads the device and the type from a line of mountinfo:
+// parseMount reads a line of mountinfo:
 //
 //	36 35 98:0 /root /mountpoint rw,noatime master:1 - fuse.sshfs host:/dir rw
-func parseMount(line string) (device, kind string, ok bool) {
-	mount, source, ok := strings.Cut(line, " - ")
-	fields, kinds := strings.Fields(mount), strings.Fields(source)
-	if !ok || len(fields) < 3 || len(kinds) == 0 {
-		return "", "", false
+func parseMount(line string) (at mount, ok bool) {
+	place, system, ok := strings.Cut(line, " - ")
+	places, systems := strings.Fields(place), strings.Fields(system)
+	if !ok || len(places) < 5 || len(systems) < 3 {
+		return mount{}, false
 	}
-	return fields[2], kinds[0], true
-}
-
-// deviceOf writes a device number as mountinfo does.
-func deviceOf(device uint64) string {
-	major := (device>>8)&0xfff | (device>>32)&^0xfff
-	minor := device&0xff | (device>>12)&^0xff
-	return fmt.Sprintf("%d:%d", uint32(major), uint32(minor))
+	point := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(places[4])
+	return mount{point: point, kind: systems[0], options: systems[2]}, true
 }
