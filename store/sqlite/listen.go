@@ -54,10 +54,10 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 	signal := s.signals.add()
 	defer s.signals.remove(signal)
 	watch, err := s.watch(ctx)
-	if ctx.Err() != nil {
-		return nil
-	}
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer watch.close()

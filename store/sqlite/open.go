@@ -92,7 +92,11 @@ func (s *Store) dataSource(kind dsn) string {
 	case readerDSN:
 		options.Set("_query_only", "ON")
 	}
-	escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(filepath.ToSlash(s.path))
+	name := filepath.ToSlash(s.path)
+	if s.path != Memory && !strings.HasPrefix(name, "/") {
+		name = "/" + name // C:/waybill.db
+	}
+	escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(name)
 	return "file:" + escaped + "?" + options.Encode()
 }
 
