@@ -23,7 +23,8 @@ type DB interface {
 // transaction commits. It is one statement, whatever the fan-out.
 //
 // The event is a declared type, a pointer to one, or a waybill.RawEvent. tx is
-// also what targets are given that read in the firing transaction.
+// also what targets are given that read in the firing transaction. The time is
+// bounded by ctx alone, like that of the caller's other statements.
 func (s *Store) Fire(ctx context.Context, tx DB, event any) (int64, error) {
 	ids, err := s.FireAll(ctx, tx, []any{event})
 	if err != nil {
