@@ -7,9 +7,9 @@ import "time"
 type batcher[In, Out any] struct {
 	// flush answers every request, in order. It bounds its own time.
 	flush func(requests []In) ([]Out, error)
-	// last reports that no further request can come before this batch is
-	// flushed, so that waiting for company is waiting for nothing.
-	last  func() bool
+	// last reports that no further request can join the so many that are there
+	// before they are flushed: waiting for company is waiting for nothing.
+	last  func(gathered int) bool
 	queue chan request[In, Out]
 }
 
@@ -23,7 +23,7 @@ type answer[Out any] struct {
 	err error
 }
 
-func newBatcher[In, Out any](flush func([]In) ([]Out, error), last func() bool) *batcher[In, Out] {
+func newBatcher[In, Out any](flush func([]In) ([]Out, error), last func(int) bool) *batcher[In, Out] {
 	return &batcher[In, Out]{flush: flush, last: last, queue: make(chan request[In, Out], flushRows)}
 }
 
@@ -70,7 +70,7 @@ func (b *batcher[In, Out]) gather(first request[In, Out]) []request[In, Out] {
 			continue
 		default:
 		}
-		if b.last() {
+		if b.last(len(requests)) {
 			return requests
 		}
 		select {

@@ -9,7 +9,7 @@ import (
 )
 
 // batches runs a batcher whose flush doubles numbers and keeps their batches.
-func batches(t *testing.T, last func() bool) (b *batcher[int, int], sizes func() []int) {
+func batches(t *testing.T, last func(int) bool) (b *batcher[int, int], sizes func() []int) {
 	var mu sync.Mutex
 	var flushed []int
 	b = newBatcher(func(requests []int) ([]int, error) {
@@ -38,8 +38,8 @@ func batches(t *testing.T, last func() bool) (b *batcher[int, int], sizes func()
 	}
 }
 
-func never() bool  { return false }
-func always() bool { return true }
+func never(int) bool  { return false }
+func always(int) bool { return true }
 
 // doAll hands n requests in at once and waits for the answers.
 func doAll(t *testing.T, b *batcher[int, int], n int) {
@@ -59,7 +59,7 @@ func TestLoneRequestWaitsForCompanyAndNotForLong(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		last func() bool
+		last func(int) bool
 		want time.Duration
 	}{
 		{"others may come", never, 2 * time.Millisecond},
@@ -187,6 +187,20 @@ func TestClosedBatcherFlushesWhatItHas(t *testing.T) {
 		all.Wait()
 		if flushed != 30 || time.Since(begun) != 0 {
 			t.Errorf("%d requests were flushed after %s, want 30 at once", flushed, time.Since(begun))
+		}
+	})
+}
+
+// A batch is flushed as soon as the last one that can join it has.
+func TestBatchIsFullWhenNobodyIsLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, sizes := batches(t, func(gathered int) bool { return gathered == 16 })
+		begun := time.Now()
+		doAll(t, b, 16)
+		doAll(t, b, 16)
+		if got := sizes(); len(got) != 2 || time.Since(begun) != 0 {
+			t.Errorf("batches of %v after %s, want two of 16 and no wait", got, time.Since(begun))
 		}
 	})
 }

@@ -15,13 +15,14 @@ type flushers struct {
 }
 
 func (w *Worker) startFlushers() *flushers {
-	// No slot is left that could bring another message: flush at once.
-	allTaken := func() bool { return len(w.slots) == cap(w.slots) }
-	// No receiver runs that could bring another outcome: flush at once.
-	noneRuns := func() bool { return w.running.Load() == 0 }
-	w.takes = newBatcher(w.take, allTaken)
-	w.acks = newBatcher(w.record, noneRuns)
-	w.giveBacks = newBatcher(w.giveBack, func() bool { return false })
+	// Every slot runs a receiver or is among those gathered: none is left that
+	// could bring another message.
+	allWait := func(gathered int) bool { return gathered+int(w.running.Load()) >= cap(w.slots) }
+	// No slot is taken: none could bring another outcome.
+	allFree := func(int) bool { return len(w.slots) == 0 }
+	w.takes = newBatcher(w.take, allWait)
+	w.acks = newBatcher(w.record, allFree)
+	w.giveBacks = newBatcher(w.giveBack, func(int) bool { return false })
 	f := &flushers{worker: w}
 	f.done.Go(w.takes.run)
 	f.done.Go(w.acks.run)
@@ -48,7 +49,7 @@ func (w *Worker) startDrain() {
 // receivers did not return. Cancelled receivers have one grace to return after the
 // drain, and what is to be written another: a store that does not answer cannot
 // hold the worker longer.
-func (w *Worker) await(consumed <-chan error, flushers *flushers) (err error, left int64) {
+func (w *Worker) await(consumed <-chan error, flushers *flushers) (left int64, err error) {
 	ended := make(chan error, 1)
 	go func() {
 		err := <-consumed
@@ -58,7 +59,7 @@ func (w *Worker) await(consumed <-chan error, flushers *flushers) (err error, le
 	}()
 	select {
 	case err := <-ended:
-		return err, 0
+		return 0, err
 	case <-w.runs.Done():
 	}
 	for graces := 1; ; graces++ {
@@ -66,10 +67,10 @@ func (w *Worker) await(consumed <-chan error, flushers *flushers) (err error, le
 		select {
 		case err := <-ended:
 			timer.Stop()
-			return err, 0
+			return 0, err
 		case <-timer.C:
 			if left := w.running.Load(); left > 0 {
-				return nil, left
+				return left, nil
 			}
 			if graces > 1 {
 				w.giveUp()

@@ -161,7 +161,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		consumed <- w.backend.Consume(ctx, cap(w.slots), w.handle)
 		stop() // a queue that cannot be consumed ends the worker, drained
 	}()
-	err, left := w.await(consumed, flushers)
+	left, err := w.await(consumed, flushers)
 	if left > 0 { // and the flushers with them, until they return after all
 		return errors.Join(err, fmt.Errorf("worker: %d receivers did not return when they were cancelled; their rows wait for their leases", left))
 	}
