@@ -77,17 +77,17 @@ func (b *bench) fire(n int, ago time.Duration) {
 
 // row is a delivery as it stands in the database.
 type row struct {
-	ID                                          int64
-	Receiver, Status                            string
-	Attempts, Starts                            int
-	AvailableAt, ClaimedAt, Lease, HandedOff, T waybill.Stamp
-	ClaimedBy, Error                            string
+	ID                                       int64
+	Receiver, Status                         string
+	Attempts, Starts                         int
+	AvailableAt, ClaimedAt, Lease, HandedOff waybill.Stamp
+	ClaimedBy, Error                         string
 }
 
-// waiting reports whether the row has been given back, to be claimed at once.
+// givenBack reports whether the row may be claimed at once.
 func (r row) givenBack() bool { return r.Status == "claimed" && r.HandedOff == 0 && r.Lease == 1 }
 
-// handedOff reports whether the relay holds the row and its message is out.
+// heldBy reports whether the relay holds the row and its message is out.
 func (r row) heldBy(relay *relay.Relay) bool {
 	return r.Status == "claimed" && r.HandedOff != 0 && r.ClaimedBy == relay.ID()
 }
@@ -103,7 +103,7 @@ func (b *bench) rows() []row {
 	var all []row
 	err := b.store.InTx(context.Background(), func(tx *sql.Tx) error {
 		found, err := tx.Query(`SELECT id, receiver, status, attempts, starts, available_at, COALESCE(claimed_at, 0),
-			COALESCE(lease_expires_at, 0), COALESCE(handed_off_at, 0), COALESCE(taken_at, 0), claimed_by, last_error
+			COALESCE(lease_expires_at, 0), COALESCE(handed_off_at, 0), claimed_by, last_error
 			FROM delivery ORDER BY id`)
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (b *bench) rows() []row {
 		for found.Next() {
 			var r row
 			if err := found.Scan(&r.ID, &r.Receiver, &r.Status, &r.Attempts, &r.Starts, &r.AvailableAt, &r.ClaimedAt,
-				&r.Lease, &r.HandedOff, &r.T, &r.ClaimedBy, &r.Error); err != nil {
+				&r.Lease, &r.HandedOff, &r.ClaimedBy, &r.Error); err != nil {
 				return err
 			}
 			all = append(all, r)

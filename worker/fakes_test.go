@@ -15,14 +15,13 @@ import (
 
 var errDown = errors.New("nobody answers")
 
-// faults is a store whose calls are counted and can be made to fail, to hang or
-// to lose their answer.
+// faults is a store whose calls can be made to fail, to hang or to lose their
+// answer.
 type faults struct {
 	waybill.TxStore
 	registry *waybill.Registry // stands for the store's own
 
 	mu    sync.Mutex
-	calls map[string]int
 	hooks map[string]hook
 }
 
@@ -33,7 +32,7 @@ type hook struct {
 }
 
 func newFaults(store waybill.TxStore) *faults {
-	return &faults{TxStore: store, registry: store.Registry(), calls: map[string]int{}, hooks: map[string]hook{}}
+	return &faults{TxStore: store, registry: store.Registry(), hooks: map[string]hook{}}
 }
 
 func (f *faults) on(method string, h hook) {
@@ -42,20 +41,8 @@ func (f *faults) on(method string, h hook) {
 	f.hooks[method] = h
 }
 
-// fail makes a method fail from now on, or no longer with nil.
-func (f *faults) fail(method string, err error) {
-	f.on(method, hook{before: func(context.Context) error { return err }})
-}
-
-func (f *faults) count(method string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.calls[method]
-}
-
 func through[T any](ctx context.Context, f *faults, method string, call func() (T, error)) (T, error) {
 	f.mu.Lock()
-	f.calls[method]++
 	h := f.hooks[method]
 	f.mu.Unlock()
 	var none T

@@ -20,7 +20,6 @@ type ledger struct {
 	rows  []*ledgerRow
 	stamp waybill.Stamp
 	calls map[string][]time.Time
-	sizes map[string][]int
 	fault map[string]func(ctx context.Context) error
 }
 
@@ -33,7 +32,7 @@ type ledgerRow struct {
 
 func newLedger(reg *waybill.Registry) *ledger {
 	return &ledger{
-		reg: reg, calls: map[string][]time.Time{}, sizes: map[string][]int{},
+		reg: reg, calls: map[string][]time.Time{},
 		fault: map[string]func(context.Context) error{},
 	}
 }
@@ -99,10 +98,9 @@ func (l *ledger) times(method string) []time.Time {
 	return slices.Clone(l.calls[method])
 }
 
-func (l *ledger) enter(ctx context.Context, method string, size int) error {
+func (l *ledger) enter(ctx context.Context, method string) error {
 	l.mu.Lock()
 	l.calls[method] = append(l.calls[method], time.Now())
-	l.sizes[method] = append(l.sizes[method], size)
 	fault := l.fault[method]
 	l.mu.Unlock()
 	if fault != nil {
@@ -113,7 +111,7 @@ func (l *ledger) enter(ctx context.Context, method string, size int) error {
 
 // held changes those rows that are held under their claims.
 func held[R any](ctx context.Context, l *ledger, method string, rows []R, message func(R) waybill.Message, change func(*ledgerRow, R)) (ids []int64, err error) {
-	if err := l.enter(ctx, method, len(rows)); err != nil {
+	if err := l.enter(ctx, method); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
@@ -155,7 +153,7 @@ func (l *ledger) Take(ctx context.Context, request waybill.TakeRequest) ([]*wayb
 }
 
 func (l *ledger) Look(ctx context.Context, ids []int64) ([]waybill.RowState, error) {
-	if err := l.enter(ctx, "Look", len(ids)); err != nil {
+	if err := l.enter(ctx, "Look"); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()

@@ -105,7 +105,7 @@ func TestUnknownReceiverIsGivenBack(t *testing.T) {
 	}
 	b.log.wantLines(t, 2, "level=WARN", "receiver is not declared in this worker")
 	b.seen.wantCount(t, waybill.ObservedRun, 0)
-	b.store.SetClockOffset(before.Time().Add(5*time.Second).Sub(time.Now()) - time.Second)
+	b.store.SetClockOffset(time.Until(before.Time().Add(5*time.Second)) - time.Second)
 	if len(b.reclaim()) != 0 {
 		t.Error("a row that was given back is claimed before its delay")
 	}
