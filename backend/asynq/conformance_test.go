@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -132,9 +131,7 @@ func open(t testing.TB, config asynq.Config) *asynq.Backend {
 // the command that carries it.
 type refuser struct{ id atomic.Int64 }
 
-func (r *refuser) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
+func (r *refuser) DialHook(next redis.DialHook) redis.DialHook          { return next }
 func (r *refuser) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
 func (r *refuser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {

@@ -105,6 +105,7 @@ var cases = []testCase{
 	{name: "large batch", run: largeBatch},
 	{name: "order", run: order, needs: func(h Harness) bool { return h.FIFO }},
 	{name: "many senders and consumers", run: many},
+	{name: "shared by consumers", run: shared},
 	{name: "bounded", run: bounded, needs: isBounded},
 
 	{name: "duplicate", run: duplicate},

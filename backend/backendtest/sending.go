@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,6 +115,33 @@ func many(t *testing.T, s *scene) {
 	one.stop(t)
 	two.stop(t)
 	s.wantOnce(t, first, second)
+}
+
+// shared: a consumer that is busy keeps nothing from one that is idle, whether
+// messages come one by one or together.
+func shared(t *testing.T, s *scene) {
+	w := s.newWorker()
+	var begun atomic.Int64
+	gate := make(chan struct{})
+	handle := func(ctx context.Context, m waybill.Message) error {
+		begun.Add(1)
+		<-gate
+		return w.handle(ctx, m)
+	}
+	one, two := s.consume(t, 1, handle), s.consume(t, 1, handle)
+	s.enqueue(t, s.Backend, s.claim(t, 1))
+	s.enqueue(t, s.Backend, s.claim(t, 1))
+	await(t, "both consumers have a message", func() bool { return begun.Load() == 2 })
+	gate <- struct{}{}
+	gate <- struct{}{}
+	s.awaitSucceeded(t, 2)
+	s.enqueue(t, s.Backend, s.claim(t, 2))
+	await(t, "both consumers have a message of the batch", func() bool { return begun.Load() == 4 })
+	close(gate)
+	s.awaitSucceeded(t, 4)
+	one.stop(t)
+	two.stop(t)
+	s.wantOnce(t, w)
 }
 
 func isBounded(h Harness) bool {
