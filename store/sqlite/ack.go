@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // The claim stays on the row: its stamp is what the next one has to be later

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // Each receiver's due rows stand in the index in the order of the claim, and

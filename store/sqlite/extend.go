@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 const extendSQL = `

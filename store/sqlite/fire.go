@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // Tx is what Fire needs of the caller's transaction: a *sql.Tx, what sqlc, bun or

@@ -3,7 +3,7 @@ package sqlite_test
 import (
 	"testing"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // An application may fire in a transaction of its own, on a connection of its

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // The row stays claimed, under a lease that is over (at the beginning of time,

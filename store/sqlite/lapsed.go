@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // It reads the rows that are out, not the table. ?2 is NULL for every receiver

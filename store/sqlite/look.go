@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 const lookSQL = `

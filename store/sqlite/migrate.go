@@ -14,7 +14,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 //go:embed migrations/*.sql

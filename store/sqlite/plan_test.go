@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // A step that read the table would do for the rows of a test, and stop a system

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/store/sqlite"
 )
 

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // A step reads and changes its rows one by one, each by its primary key, with a

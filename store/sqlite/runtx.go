@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // TxKind is the type of transaction that transactional receivers are given.

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/store/sqlite"
 	"github.com/waybill-go/waybill/store/storetest"
 )

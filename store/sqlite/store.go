@@ -39,7 +39,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 // Memory as a Path is a database of one Store alone, gone when that is closed.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	waybill "github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill"
 )
 
 const offeredSQL = `
