@@ -239,3 +239,17 @@ func TestGiveBackThatFailsIsSaid(t *testing.T) {
 		log.wantLines(t, 1, "level=WARN", "interrupted row not given back, it waits for its lease", "delivery_id=1")
 	})
 }
+
+func TestUnknownReceiverThatCannotBeGivenBackIsSaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLedger(registry(t, succeed, nil))
+		store.on("GiveBack", refuse)
+		queue := newHand()
+		logger, log := newLog()
+		w := start(t, worker.Config{Store: store, Backend: queue, Logger: logger})
+		wantNil(t, queue.give(store.claimed("gone", 1)...), 1)
+		w.stop()
+		log.wantLines(t, 1, "level=WARN", "row not given back, it waits for its lease", "delivery_id=1", errDown.Error())
+	})
+}
