@@ -1,13 +1,11 @@
 package wire
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -77,10 +75,6 @@ type onRedis struct {
 	place  string
 }
 
-// logRedis keeps the client library's own log, which is one for the process, off
-// standard error.
-var logRedis sync.Once
-
 func openRedis(config BackendConfig) (Backend, error) {
 	if _, err := parse(config.URL, backendExamples); err != nil {
 		return nil, err
@@ -89,7 +83,6 @@ func openRedis(config BackendConfig) (Backend, error) {
 	if err != nil {
 		return nil, errUnreadable(backendExamples)
 	}
-	logRedis.Do(func() { asynq.LogRedis(cmp.Or(config.Logger, slog.Default())) })
 	return &onRedis{client: redis.NewUniversalClient(options), config: config, place: options.Addrs[0]}, nil
 }
 
@@ -132,5 +125,5 @@ func (b *onRedis) Reach(ctx context.Context) error {
 	if withTLS {
 		do = "is it a Redis, and does it speak TLS? redis:// is without"
 	}
-	return hint(hide(b.config.URL, fmt.Errorf("Redis at %s: %w", b.place, err)), do)
+	return hint(fmt.Sprintf("Redis at %s: %s", b.place, hide(b.config.URL, err)), do)
 }

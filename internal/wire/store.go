@@ -67,13 +67,24 @@ func asAny(events []waybill.RawEvent) []any {
 // countDeliveries returns how many deliveries the events make owed. tx is for
 // targets that read in it.
 func countDeliveries(ctx context.Context, reg *waybill.Registry, tx any, events []waybill.RawEvent) (int, error) {
+	receivers := reg.Receivers()
 	n := 0
 	for _, event := range events {
-		plan, err := reg.Plan(ctx, tx, event)
-		if err != nil {
-			return 0, err
+		owed, fanOut := 0, false
+		for _, receiver := range receivers {
+			if receiver.Accepts(event.Name) {
+				owed++
+				fanOut = fanOut || receiver.Targets != nil
+			}
 		}
-		n += len(plan.Deliveries)
+		if fanOut { // only the plan knows how many targets there are
+			plan, err := reg.Plan(ctx, tx, event)
+			if err != nil {
+				return 0, err
+			}
+			owed = len(plan.Deliveries)
+		}
+		n += owed
 	}
 	return n, nil
 }
