@@ -149,6 +149,9 @@ func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "handed off %s\n", plural(n, "message", "messages"))
 		return err
 	}
+	if r.local != nil {
+		defer sayStopping(cmd.Context(), log, f.drain)()
+	}
 	return r.run(cmd.Context())
 }
 

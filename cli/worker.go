@@ -114,7 +114,16 @@ func (a *app) work(cmd *cobra.Command, f workerFlags) error {
 	if err != nil {
 		return err
 	}
+	defer sayStopping(cmd.Context(), log, f.drain)()
 	return w.Run(cmd.Context())
+}
+
+// sayStopping has a line logged when the process is told to stop: a drain may take
+// a while, and whoever waits for it wants to know that it was heard.
+func sayStopping(ctx context.Context, log *slog.Logger, drain time.Duration) (forget func() bool) {
+	return context.AfterFunc(ctx, func() {
+		log.Info("stopping; receivers that run may finish, and a second signal ends them at once", "drain", drain)
+	})
 }
 
 // openBackend opens the backend and does not look for its server yet.

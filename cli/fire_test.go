@@ -1,0 +1,178 @@
+package cli_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/cli"
+	"github.com/waybill-go/waybill/internal/services"
+)
+
+const twoReceivers = `
+receivers:
+- {key: orders, event: order.placed, http: {url: 'http://127.0.0.1:9/${CLI_TEST_NOT_SET}'}}
+- {key: placed, event: order.placed, lane: mail, http: {url: 'http://127.0.0.1:9'}}
+`
+
+// owed is what status says is owed.
+func (s *site) owed() int {
+	s.t.Helper()
+	var status struct{ Owed int }
+	if err := json.Unmarshal([]byte(succeeds(s.t, s.args("status", "--json")...).out), &status); err != nil {
+		s.t.Fatal(err)
+	}
+	return status.Owed
+}
+
+// payloads are those of a SQLite site's events, in order.
+func (s *site) payloads() (all []string) {
+	s.t.Helper()
+	db, err := sql.Open("sqlite", strings.TrimPrefix(s.store, "sqlite:"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query(`SELECT name || '=' || payload FROM event ORDER BY id`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, text)
+	}
+	if rows.Err() != nil {
+		s.t.Fatal(rows.Err())
+	}
+	return all
+}
+
+func TestFireOne(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, twoReceivers)
+	got := succeeds(t, s.args("fire", "order.placed", "--payload", `{ "id": 1 }`)...)
+	if got.out != "fired 1 event, 2 deliveries\n" || got.err != "" {
+		t.Errorf("fire = %+v", got)
+	}
+	if diff := cmp.Diff([]string{`order.placed={ "id": 1 }`}, s.payloads()); diff != "" || s.owed() != 2 {
+		t.Errorf("owed %d, events (-want +got):\n%s", s.owed(), diff)
+	}
+}
+
+func TestFireFile(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, twoReceivers)
+	big := strings.Repeat("x", 3<<20)
+	text := "\xef\xbb\xbf" + `{"name":"order.placed","payload":{"id":1}}` + "\r\n\n" +
+		`{"payload":"` + big + `","name":"order.placed"}` + "\n" +
+		`  {"name":"order.lost","payload":null,"version":2,"headers":{"a":"b"}}` // no line end
+	path := s.file("events.jsonl", text)
+	got := succeeds(t, s.args("fire", "--file", path)...)
+	if got.out != "fired 3 events, 4 deliveries\n" {
+		t.Errorf("fire = %q", got.out)
+	}
+	if want := "bridge: warning: recorded, and owed to nobody, because no receiver is declared for it: \"order.lost\" (1)\n"; got.err != want {
+		t.Errorf("standard error = %q, want %q", got.err, want)
+	}
+	want := []string{`order.placed={"id":1}`, `order.placed="` + big + `"`, `order.lost=null`}
+	if diff := cmp.Diff(want, s.payloads()); diff != "" {
+		t.Errorf("events (-want +got):\n%.500s", diff)
+	}
+}
+
+func TestFireStandardInputInChunks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, twoReceivers)
+	var text strings.Builder
+	for i := range 1203 { // more than two chunks
+		fmt.Fprintf(&text, `{"name":"order.placed","payload":%d}`+"\n", i)
+	}
+	got := execute(t.Context(), cli.Bridge(waybill.NewRegistry()), text.String(), s.args("fire", "--file", "-")...)
+	if got.code != 0 || got.out != "fired 1203 events, 2406 deliveries\n" {
+		t.Fatalf("fire = %+v", got)
+	}
+	events := s.payloads()
+	for i, event := range events {
+		if want := fmt.Sprintf("order.placed=%d", i); event != want {
+			t.Fatalf("event %d is %s, want %s", i, event, want)
+		}
+	}
+	if len(events) != 1203 || s.owed() != 2406 {
+		t.Errorf("%d events, %d owed", len(events), s.owed())
+	}
+}
+
+func TestABadLineStopsBeforeAnythingIsWritten(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, twoReceivers)
+	good := strings.Repeat(`{"name":"order.placed","payload":{"id":1}}`+"\n", 600)
+	tests := []struct{ name, line, want string }{
+		{"text", "order.placed", `not {"name": …, "payload": …}: invalid character`},
+		{"a line that is cut off", `{"name":"order.placed","payl`, "the line ends too early"},
+		{"a list", `["order.placed"]`, "it is a JSON array, not an object"},
+		{"no name", `{"payload":{}}`, `"name" is missing`},
+		{"no payload", `{"name":"order.placed"}`, `"payload" is missing`},
+		{"an empty name", `{"name":"","payload":{}}`, "the event name is empty"},
+		{"a number as a name", `{"name":7,"payload":{}}`, `"name" cannot be a JSON number`},
+		{"a field too many", `{"name":"x","payload":{},"playload":{}}`, `unknown field "playload"`},
+		{"two values", `{"name":"x","payload":{}}{"name":"x","payload":{}}`, "more than one JSON value"},
+		{"a brace too many", `{"name":"x","payload":{}}}`, "more than one JSON value"},
+		{"a negative version", `{"name":"x","payload":{},"version":-1}`, "version -1 is negative"},
+		{"bytes that are no text", "{\"name\":\"x\",\"payload\":\"\xff\"}", "not UTF-8"},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			path := s.file(fmt.Sprintf("bad%d.jsonl", i), good+test.line+"\n"+good)
+			checkFailure(t, bridge(t, s.args("fire", "--file", path)...), 1, path+":601: ", test.want, "nothing was written")
+		})
+	}
+	for name, text := range map[string]string{"an empty file": "", "empty lines": "\n \n"} {
+		t.Run(name, func(t *testing.T) {
+			path := s.file("empty.jsonl", text)
+			checkFailure(t, bridge(t, s.args("fire", "--file", path)...), 1, path+" holds no events")
+		})
+	}
+	if events := s.payloads(); len(events) != 0 {
+		t.Errorf("%d events were written", len(events))
+	}
+}
+
+func TestTheWarningStaysOneLine(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, twoReceivers)
+	var text strings.Builder
+	for i := range 9 {
+		fmt.Fprintf(&text, `{"name":"lost.%d","payload":1}`+"\n", i)
+	}
+	got := succeeds(t, s.args("fire", "--file", s.file("lost.jsonl", text.String()))...)
+	want := `"lost.0" (1), "lost.1" (1), "lost.2" (1), "lost.3" (1), "lost.4" (1), and 4 other names` + "\n"
+	if !strings.HasSuffix(got.err, want) || strings.Count(got.err, "\n") != 1 {
+		t.Errorf("standard error = %q, want it to end in %q", got.err, want)
+	}
+	if got.out != "fired 9 events, 0 deliveries\n" {
+		t.Errorf("fire = %q", got.out)
+	}
+}
+
+func TestFireIntoPostgres(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, twoReceivers)
+	s.store = services.Postgres(t)
+	succeeds(t, "migrate", "--store", s.store)
+	path := s.file("events.jsonl", strings.Repeat(`{"name":"order.placed","payload":{"id":1}}`+"\n", 777))
+	if got := succeeds(t, s.args("fire", "--file", path)...); got.out != "fired 777 events, 1554 deliveries\n" {
+		t.Errorf("fire = %+v", got)
+	}
+	if got := s.owed(); got != 1554 {
+		t.Errorf("owed %d, want 1554", got)
+	}
+}
