@@ -27,7 +27,7 @@ func TestNothingIsLostOrDoneTwiceWhateverDies(t *testing.T) {
 		{0.65, workers[0].kill},
 		{0.80, workers[1].kill},
 	}
-	s.keep(orders, 7*time.Second, 60*time.Second, append(workers, relay), func() {
+	s.keep(orders, 0, 90*time.Second, append(workers, relay), func() {
 		for len(steps) > 0 && float64(s.succeeded()) >= steps[0].share*2*orders {
 			steps[0].do()
 			steps = steps[1:]
@@ -48,11 +48,12 @@ type step struct {
 	do    func()
 }
 
-// keep places the orders over some time and keeps the fleet up, with faults in
-// between, until every delivery is settled.
+// keep places the orders over some time, or as fast as they are delivered if that
+// is slower, and keeps the fleet up, with faults in between, until every delivery
+// is settled.
 func (s *shop) keep(orders int, over, limit time.Duration, fleet []*member, faults func()) {
 	s.t.Helper()
-	firing := start(s.t, testappBin, s.args("fire", "-orders", fmt.Sprint(orders), "-over", over.String())...)
+	firing := start(s.t, testappBin, s.args("fire", "-orders", fmt.Sprint(orders), "-over", over.String(), "-ahead", "500")...)
 	await(s.t, limit, "every delivery is settled", func() (bool, string) {
 		for _, m := range fleet {
 			m.tend()

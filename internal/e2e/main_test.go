@@ -13,9 +13,9 @@ import (
 	"github.com/waybill-go/waybill/backend/asynq"
 )
 
-// The binary under test, built once a run, with the race detector when the
+// The binaries under test, built once a run, with the race detector when the
 // tests have it too.
-var testappBin string
+var bridgeBin, workerBin, testappBin string
 
 func TestMain(m *testing.M) {
 	asynq.LogRedis(slog.New(slog.DiscardHandler)) // a Redis that is not up yet is no news
@@ -45,10 +45,12 @@ func build(dir string) error {
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	args = append(args, "./testapp")
+	args = append(args, "../../cmd/bridge", "../../cmd/worker", "./testapp")
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("go %v: %w\n%s", args, err, out)
 	}
+	bridgeBin = filepath.Join(dir, "bridge")
+	workerBin = filepath.Join(dir, "worker")
 	testappBin = filepath.Join(dir, "testapp")
 	return nil
 }

@@ -47,7 +47,8 @@ func startIn(t *testing.T, env []string, program string, args ...string) *proces
 	t.Helper()
 	p := &process{t: t, name: strings.Join(append([]string{filepath.Base(program)}, args[:min(1, len(args))]...), " "), ended: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
-	p.cmd.Env = append(environ(), env...)
+	// The race detector's second of sleep at each exit would add up.
+	p.cmd.Env = append(append(environ(), "GORACE=atexit_sleep_ms=0"), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
 	p.cmd.SysProcAttr = mortal()
 	p.cmd.WaitDelay = time.Second
@@ -124,8 +125,9 @@ func (p *process) killed() bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// patience bounds whatever takes a moment on an idle machine.
-const patience = 30 * time.Second
+// patience bounds whatever takes a moment on an idle machine. It is spent on a
+// failure only.
+const patience = time.Minute
 
 // succeed waits for a process to end well and returns what it wrote to standard
 // output.

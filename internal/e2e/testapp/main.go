@@ -41,6 +41,7 @@ type app struct {
 
 	orders int
 	over   time.Duration
+	ahead  int
 
 	hooks *hooks
 	pool  *pgxpool.Pool
@@ -110,6 +111,7 @@ func parse(told <-chan struct{}, name string, args []string) (*app, error) {
 	flags.DurationVar(&a.drain, "drain", 5*time.Second, "drain of the worker")
 	flags.IntVar(&a.orders, "orders", 0, "orders to place")
 	flags.DurationVar(&a.over, "over", 0, "time to place them in, evenly; 0 is at once")
+	flags.IntVar(&a.ahead, "ahead", 0, "place no order while this many deliveries are owed; 0 is no bound")
 	at := flags.String("at", "", "POINT:N=kill|term, what to do at the Nth time the point is reached")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

@@ -55,18 +55,38 @@ const ordersAtOnce = 10
 func (a *app) fire(ctx context.Context) error {
 	pace := time.NewTicker(max(a.over/time.Duration(max(a.orders/ordersAtOnce, 1)), time.Microsecond))
 	defer pace.Stop()
-	for placed := 0; placed < a.orders; placed += ordersAtOnce {
-		n := min(ordersAtOnce, a.orders-placed)
-		if err := a.store.InTx(ctx, func(tx pgx.Tx) error { return a.place(ctx, tx, n) }); err != nil {
-			return err
-		}
+	for placed := 0; placed < a.orders; {
 		select {
 		case <-pace.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		room, err := a.room(ctx)
+		if err != nil {
+			return err
+		}
+		if !room {
+			continue
+		}
+		n := min(ordersAtOnce, a.orders-placed)
+		if err := a.store.InTx(ctx, func(tx pgx.Tx) error { return a.place(ctx, tx, n) }); err != nil {
+			return err
+		}
+		placed += n
 	}
 	return nil
+}
+
+// room reports whether less is owed than the orders may run ahead: a machine that
+// is slow is given less to do, and not a queue that outgrows its leases.
+func (a *app) room(ctx context.Context) (bool, error) {
+	if a.ahead == 0 {
+		return true, nil
+	}
+	var owed int
+	err := a.pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM waybill.delivery WHERE status IN ('pending', 'failed'))
+		+ (SELECT count(*) FROM waybill.delivery WHERE status = 'claimed')`).Scan(&owed)
+	return owed < a.ahead, err
 }
 
 // place inserts n orders and fires for each, all of it or nothing.
