@@ -33,8 +33,9 @@ type Store interface {
 	// claimed again after its delay. A run that was begun is undone: it counts
 	// no start. It returns the ids that were still held so.
 	GiveBack(ctx context.Context, rows []GiveBack) ([]int64, error)
-	// Listen calls wake whenever rows may have become due, until ctx ends. It
-	// may miss some: a poll is the floor. It returns when it can no longer hear.
+	// Listen calls wake once it can hear, and then whenever rows may have become
+	// due, until ctx ends. It may miss some: a poll is the floor. It returns when
+	// it can no longer hear.
 	Listen(ctx context.Context, wake func()) error
 
 	// Take moves rows from a message's claim to the worker's, stamps the

@@ -20,6 +20,7 @@ const (
 	RefusedCancelled Refusal = "cancelled"        // the delivery was withdrawn
 	RefusedNoRow     Refusal = "no_row"           // there is no such delivery
 	RefusedReceiver  Refusal = "unknown_receiver" // this worker has no such receiver; the row is held as before
+	RefusedUnclear   Refusal = "unclear"          // the row could not be asked why
 )
 
 // Taken is the answer to one message: a delivery to run under a lease, or a
@@ -36,12 +37,18 @@ type Taken struct {
 // repeated is refused here, and changes nothing.
 //
 // An error means that nothing is known. If the rows were taken after all, their
-// leases bring them back; the messages may be offered again meanwhile.
+// leases bring them back; the messages may be offered again meanwhile. Once a row
+// was taken there is no error any more, because that row has to be run: what could
+// not be found out about the others is then RefusedUnclear.
 func Take(ctx context.Context, store Store, by string, messages []Message) ([]Taken, error) {
 	answers := make([]Taken, len(messages))
 	leases := store.Registry().Leases()
-	for _, round := range rounds(messages) {
-		if err := takeRound(ctx, store, TakeRequest{By: by, Leases: leases}, messages, round, answers); err != nil {
+	for i, message := range messages {
+		answers[i] = Taken{Message: message, Refused: RefusedUnclear}
+	}
+	for i, round := range rounds(messages) {
+		err := takeRound(ctx, store, TakeRequest{By: by, Leases: leases}, round, answers)
+		if err != nil && i == 0 {
 			return nil, err
 		}
 	}
@@ -49,14 +56,16 @@ func Take(ctx context.Context, store Store, by string, messages []Message) ([]Ta
 }
 
 // takeRound offers the messages at the given indexes, whose ids are distinct.
-func takeRound(ctx context.Context, store Store, request TakeRequest, messages []Message, round []int, answers []Taken) error {
+func takeRound(ctx context.Context, store Store, request TakeRequest, round []int, answers []Taken) error {
 	at := make(map[int64]int, len(round))
 	for _, i := range round {
-		answers[i] = Taken{Message: messages[i], Refused: RefusedNoRow}
-		if messages[i].Claim.Complete() { // half a claim matches nothing
-			request.Messages = append(request.Messages, messages[i])
-			at[messages[i].DeliveryID] = i
+		message := answers[i].Message
+		if !message.Claim.Complete() { // half a claim matches nothing
+			answers[i].Refused = RefusedNoRow
+			continue
 		}
+		request.Messages = append(request.Messages, message)
+		at[message.DeliveryID] = i
 	}
 	requested := time.Now() // before the request is sent: the lease must end early, never late
 	deliveries, err := store.Take(ctx, request)
@@ -69,23 +78,27 @@ func takeRound(ctx context.Context, store Store, request TakeRequest, messages [
 		answer.Lease = NewLease(requested, Message{DeliveryID: d.ID, Claim: d.Claim}, d.Lease)
 		delete(at, d.ID)
 	}
-	return classify(ctx, store, at, answers)
+	classify(ctx, store, at, answers)
+	return nil
 }
 
-// classify says why each of the remaining messages was refused.
-func classify(ctx context.Context, store Store, at map[int64]int, answers []Taken) error {
+// classify says why each of the remaining messages was refused, if the store can
+// be asked. That it cannot is no reason to give up what was taken.
+func classify(ctx context.Context, store Store, at map[int64]int, answers []Taken) {
 	if len(at) == 0 {
-		return nil
+		return
 	}
 	rows, err := store.Look(ctx, slices.Collect(maps.Keys(at)))
 	if err != nil {
-		return fmt.Errorf("look at %d refused deliveries: %w", len(at), err)
+		return
+	}
+	for _, i := range at {
+		answers[i].Refused = RefusedNoRow
 	}
 	for _, row := range rows {
 		answer := &answers[at[row.ID]]
 		answer.Refused = refusal(row, answer.Message)
 	}
-	return nil
 }
 
 func refusal(row RowState, message Message) Refusal {

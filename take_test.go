@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -287,27 +286,31 @@ func TestTakeNeverOffersHalfAClaim(t *testing.T) {
 	}
 }
 
-func TestTakeErrors(t *testing.T) {
+func TestTakeError(t *testing.T) {
 	t.Parallel()
-	down := errors.New("connection refused")
-	for name, c := range map[string]struct {
-		spoil func(*shelf)
-		says  string
-	}{
-		"of the take": {func(s *shelf) { s.takeErr = down }, "take 2 deliveries: connection refused"},
-		"of the look": {func(s *shelf) { s.lookErr = down }, "look at 1 refused deliveries: connection refused"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newShelf(t)
-			c.spoil(s)
-			answers, err := waybill.Take(context.Background(), s, workerID, []waybill.Message{message(1, relayClaim), message(2, staleClaim)})
-			if !errors.Is(err, down) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("error %v, want %q", err, c.says)
-			}
-			if answers != nil {
-				t.Errorf("there are answers beside the error: %+v", answers)
-			}
-		})
+	s := newShelf(t)
+	s.takeErr = errors.New("connection refused")
+	answers, err := waybill.Take(context.Background(), s, workerID, []waybill.Message{message(1, relayClaim)})
+	if want := "take 1 deliveries: connection refused"; !errors.Is(err, s.takeErr) || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	if answers != nil {
+		t.Errorf("there are answers beside the error: %+v", answers)
+	}
+}
+
+// A row that was taken has to be run, also when the store cannot say any more why
+// it refused another.
+func TestTakeKeepsWhatItTookWhenTheLookFails(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.lookErr = errors.New("connection refused")
+	got := s.take(t, message(1, relayClaim), message(2, staleClaim))
+	if diff := cmp.Diff([]waybill.Refusal{"", waybill.RefusedUnclear}, refusals(got)); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+	if got[0].Lease == nil {
+		t.Error("the row that was taken has no lease")
 	}
 }
 

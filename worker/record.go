@@ -34,7 +34,7 @@ func (w *Worker) recorded(r run, outcome waybill.Outcome) {
 		return
 	}
 	message := "attempt failed"
-	if outcome.Deferred {
+	if outcome.Deferred && outcome.Status == waybill.Failed {
 		message = "delivery deferred"
 	}
 	w.log.Warn(message, "delivery_id", d.ID, "receiver", d.Receiver, "event", d.Event.Name, "target", d.Target,
