@@ -137,6 +137,25 @@ func (e RawEvent) checked() (RawEvent, error) {
 	return e, nil
 }
 
+// DecodeHeaders reads headers as a store keeps them: a JSON object. What is no text
+// in it, written there by somebody else's hand, is read as its JSON: a header
+// must never be what keeps a delivery from running.
+func DecodeHeaders(stored []byte) map[string]string {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(stored, &values); err != nil || len(values) == 0 {
+		return nil
+	}
+	headers := make(map[string]string, len(values))
+	for key, value := range values {
+		var text string
+		if err := json.Unmarshal(value, &text); err != nil {
+			text = string(value)
+		}
+		headers[key] = text
+	}
+	return headers
+}
+
 func validateName(what, name string) error {
 	switch {
 	case name == "":

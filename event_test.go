@@ -227,3 +227,20 @@ func TestFireKeepsTheEncodersError(t *testing.T) {
 		t.Errorf("error %v, want it to wrap what encoding/json said", err)
 	}
 }
+
+// Headers that somebody wrote with SQL of their own are read as far as they go.
+func TestDecodeHeaders(t *testing.T) {
+	t.Parallel()
+	for stored, want := range map[string]map[string]string{
+		``:                                    nil,
+		`null`:                                nil,
+		`{}`:                                  nil,
+		`["a"]`:                               nil,
+		`{"a": "b"}`:                          {"a": "b"},
+		`{"a": "b", "n": 7, "o": {"x": [1]}}`: {"a": "b", "n": "7", "o": `{"x": [1]}`},
+	} {
+		if diff := cmp.Diff(want, waybill.DecodeHeaders([]byte(stored))); diff != "" {
+			t.Errorf("headers %s (-want +got):\n%s", stored, diff)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -107,11 +106,7 @@ func (t *takenRows) scanEvents(rows pgx.Rows) error {
 		if err := rows.Scan(&event.ID, &event.Name, &event.Version, &event.Payload, &headers, &event.RecordedAt); err != nil {
 			return err
 		}
-		if headers != nil {
-			if err := json.Unmarshal(headers, &event.Headers); err != nil {
-				return fmt.Errorf("decode headers of event %d: %w", event.ID, err)
-			}
-		}
+		event.Headers = waybill.DecodeHeaders(headers)
 		event.RecordedAt = event.RecordedAt.UTC()
 		if shared, ok := t.events[event.ID]; ok {
 			*shared = event

@@ -19,13 +19,18 @@ func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	broken := waybill.NewRegistry()
 	broken.Add(waybill.Receiver{})
+	beating := waybill.NewRegistry()
+	waybill.Declare[struct{ ID int }](beating, "order.placed", waybill.EventOptions{})
+	sqlite.OnTx(beating, "stock.reserve", func(context.Context, *sql.Tx, struct{ ID int }) error { return nil },
+		waybill.Options{Heartbeat: true, Timeout: time.Hour})
 	path := filepath.Join(t.TempDir(), "waybill.db")
 	for name, config := range map[string]sqlite.Config{
-		"no path":           {Registry: waybill.NewRegistry()},
-		"no registry":       {Path: path},
-		"a broken registry": {Path: path, Registry: broken},
-		"a negative time":   {Path: path, Registry: waybill.NewRegistry(), CallTimeout: -1},
-		"no directory":      {Path: filepath.Join(path, "missing", "waybill.db"), Registry: waybill.NewRegistry()},
+		"no path":                         {Registry: waybill.NewRegistry()},
+		"no registry":                     {Path: path},
+		"a broken registry":               {Path: path, Registry: broken},
+		"a lease that cannot be extended": {Path: path, Registry: beating},
+		"a negative time":                 {Path: path, Registry: waybill.NewRegistry(), CallTimeout: -1},
+		"no directory":                    {Path: filepath.Join(path, "missing", "waybill.db"), Registry: waybill.NewRegistry()},
 	} {
 		if store, err := sqlite.New(config); err == nil {
 			store.Close()

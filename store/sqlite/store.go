@@ -124,6 +124,11 @@ func New(config Config) (*Store, error) {
 	if err := config.Registry.Err(); err != nil {
 		return nil, fmt.Errorf("open sqlite: %w", err)
 	}
+	for _, r := range config.Registry.Receivers() {
+		if r.Transactional() && r.Heartbeat {
+			return nil, fmt.Errorf("open sqlite: receiver %q is transactional and declares heartbeat: its transaction holds the lock that extending its lease needs; declare a longer lease", r.Key)
+		}
+	}
 	if config.CallTimeout == 0 {
 		config.CallTimeout = DefaultCallTimeout
 	}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -131,11 +130,7 @@ func scanEvent(row *sql.Row, into **waybill.Event) error {
 		return err
 	}
 	event.RecordedAt = recorded.Time()
-	if headers != nil {
-		if err := json.Unmarshal(headers, &event.Headers); err != nil {
-			return fmt.Errorf("decode headers of event %d: %w", event.ID, err)
-		}
-	}
+	event.Headers = waybill.DecodeHeaders(headers)
 	*into = event
 	return nil
 }
