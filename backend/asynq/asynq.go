@@ -116,7 +116,7 @@ func (c *Config) complete() error {
 		}
 	}
 	if c.Servers < 0 || c.Prefetch < 0 {
-		return fmt.Errorf("Servers %d and Prefetch %d must not be negative", c.Servers, c.Prefetch)
+		return fmt.Errorf("neither Servers %d nor Prefetch %d may be negative", c.Servers, c.Prefetch)
 	}
 	if c.Servers == 0 {
 		c.Servers = 2
