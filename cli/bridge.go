@@ -12,8 +12,18 @@ import (
 
 // Bridge is the command bridge, over the receivers of the registry and of the
 // declarations file that it is called with.
-func Bridge(reg *waybill.Registry) *cobra.Command {
+func Bridge(reg *waybill.Registry) *cobra.Command { return bridgeCommand(&app{registry: reg}) }
+
+// Program is Bridge with the command worker in it: all that a team's own program
+// needs.
+func Program(reg *waybill.Registry) *cobra.Command {
 	a := &app{registry: reg}
+	cmd := bridgeCommand(a)
+	cmd.AddCommand(workerCommand(a))
+	return cmd
+}
+
+func bridgeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bridge",
 		Short: "Bridge a transactional outbox to a task queue",

@@ -35,12 +35,10 @@ const (
 	exitUsage  = 2
 )
 
-// Main runs a team's own program: every command of bridge, and worker, over the
-// receivers of its registry. It returns the exit code.
+// Main runs a team's own program, and returns the exit code; see Program.
 func Main(reg *waybill.Registry) int {
-	root := Bridge(reg)
+	root := Program(reg)
 	root.Use = filepath.Base(os.Args[0])
-	root.AddCommand(workerCommand(&app{registry: reg}))
 	return Run(root)
 }
 

@@ -122,7 +122,7 @@ func (a *app) work(cmd *cobra.Command, f workerFlags) error {
 // a while, and whoever waits for it wants to know that it was heard.
 func sayStopping(ctx context.Context, log *slog.Logger, drain time.Duration) (forget func() bool) {
 	return context.AfterFunc(ctx, func() {
-		log.Info("stopping; receivers that run may finish, and a second signal ends them at once", "drain", drain)
+		log.Info("stopping; receivers that run may finish, and a second signal ends them at once", "drain", drain.String())
 	})
 }
 
