@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/waybill-go/waybill"
 )
@@ -22,6 +23,9 @@ type Store interface {
 	// Close closes what was opened. Calls that run have to end first.
 	Close()
 }
+
+// chunkTimeout bounds one chunk of what is fired.
+const chunkTimeout = time.Minute
 
 // Fire fires events in the transaction at hand, and returns how many deliveries
 // they made owed.
