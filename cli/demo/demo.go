@@ -149,7 +149,7 @@ func openQueues(config Config) (map[string]queue, func(), error) {
 			return nil, nil, err
 		}
 		for _, lane := range lanes {
-			backend, err := asynq.New(asynq.Config{Redis: client, Lane: lane, CheckInterval: 20 * time.Millisecond, Logger: config.Logger})
+			backend, err := asynq.New(asynq.Config{Redis: client, Lane: lane, CheckInterval: 30 * time.Millisecond, Logger: config.Logger})
 			if err != nil {
 				closeRedis()
 				return nil, nil, err
@@ -168,7 +168,7 @@ func openRedis() (redis.UniversalClient, func(), error) {
 	if err := server.Start(); err != nil {
 		return nil, nil, fmt.Errorf("start a Redis in this process: %w", err)
 	}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: 10 * time.Second, ContextTimeoutEnabled: true})
 	return client, func() {
 		client.Close()
 		server.Close()
