@@ -41,7 +41,13 @@ var (
 		"worker/httpreceiver": {modulePath},
 		"worker/execreceiver": {modulePath},
 		"backend/local":       {modulePath},
+		"internal/fault":      {modulePath},
+		"internal/logtest":    nil,
+		"internal/poll":       nil,
+		"internal/sqlitetest": {modulePath, modulePath + "/store/sqlite"},
 	}
+	// support is what tests share, and nothing else may rest on.
+	support = []string{"internal/fault", "internal/logtest", "internal/poll", "internal/services", "internal/sqlitetest"}
 	// suites are the conformance suites: no part of any adapter.
 	suites = []string{"store/storetest", "backend/backendtest"}
 	// wiring is where adapters meet: whole programs, and what puts them together.
@@ -92,6 +98,8 @@ func forbidden(graph importGraph, name, imported string) string {
 			return "a conformance suite imports the root only"
 		case isAdapter && target != "" && !below(target, adapter) && !below(target, "internal"):
 			return "an adapter imports the root and its client"
+		case within(target, support) && !within(name, support):
+			return "test support is for tests"
 		case within(target, wiring) && !within(name, wiring):
 			return "programs import packages, not the other way round"
 		}
@@ -256,6 +264,19 @@ func TestImportRulesFindViolations(t *testing.T) {
 		{"bench", "github.com/jackc/pgx/v5", false},
 		{"internal/services", "github.com/redis/go-redis/v9", false},
 		{"internal/services", "@/cli", true},
+		{"internal/services", "@/internal/fault", false},
+		{"internal/fault", "@", false},
+		{"internal/fault", "@/store/sqlite", true},
+		{"internal/sqlitetest", "@/store/sqlite", false},
+		{"internal/sqlitetest", "@/store/postgres", true},
+		{"internal/sqlitetest", "@/relay", true},
+		{"internal/logtest", "log/slog", false},
+		{"internal/logtest", "@", true},
+		{"internal/poll", "@", true},
+		{"store/sqlite", "@/internal/sqlitetest", true},
+		{"backend/asynq", "@/internal/poll", true},
+		{"internal/wire", "@/internal/services", true},
+		{"cli", "@/internal/logtest", true},
 	} {
 		full := func(path string) string { return strings.Replace(path, "@", modulePath, 1) }
 		importer, imported := strings.TrimSuffix(full("@/"+c.importer), "/"), full(c.imported)
@@ -282,8 +303,8 @@ func TestImportRulesFindTwoAdapters(t *testing.T) {
 	add("backend/local")
 	add("ops", "store/sqlite")
 	add("web", "ops", "backend/local")                     // two, one of them by a detour
-	add("internal/fault", "store/sqlite")                  // one
-	add("internal/rig", "internal/fault", "backend/local") // two
+	add("internal/probe", "store/sqlite")                  // one
+	add("internal/rig", "internal/probe", "backend/local") // two
 	add("cli", "store/sqlite", "backend/local")
 	add("internal/wire", "store/sqlite", "backend/local")
 	add("cmd/bridge", "cli")

@@ -6,6 +6,8 @@ import (
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/local"
+	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/relay"
 )
 
@@ -50,7 +52,7 @@ func TestLapsedAndDueInOnePass(t *testing.T) {
 	wantIDs(t, "first", b.queue.ids(), []int64{1, 2, 3})
 	once(t, r, 3, 1)
 	wantIDs(t, "in all", b.queue.ids(), []int64{1, 2, 3, 4})
-	if got := b.fault.count("ClaimLapsed"); got != 2 {
+	if got := b.fault.Count("ClaimLapsed"); got != 2 {
 		t.Errorf("lapsed rows were looked for %d times, want twice", got)
 	}
 }
@@ -67,7 +69,7 @@ func TestLanes(t *testing.T) {
 	mail := b.relay(relay.Config{Lane: "mail", Backend: &queue{}})
 	once(t, mail, 0, 3)
 	for _, r := range b.rows() {
-		if r.heldBy(mail) != (r.Receiver == "receipt") {
+		if heldBy(r, mail) != (r.Receiver == "receipt") {
 			t.Errorf("row %d of %q is held by %q after lane mail was served", r.ID, r.Receiver, r.ClaimedBy)
 		}
 	}
@@ -77,11 +79,11 @@ func TestLanes(t *testing.T) {
 	for _, r := range b.rows() {
 		switch r.Receiver {
 		case "stock":
-			if !r.heldBy(rest) {
+			if !heldBy(r, rest) {
 				t.Errorf("row %d of the default lane is held by %q", r.ID, r.ClaimedBy)
 			}
 		case "gone":
-			if r.Status != string(waybill.Orphaned) {
+			if r.Status != waybill.Orphaned {
 				t.Errorf("row %d of an unknown receiver is %s, want orphaned by the default lane", r.ID, r.Status)
 			}
 		case "report":
@@ -89,7 +91,7 @@ func TestLanes(t *testing.T) {
 				t.Errorf("row %d of lane bulk is held by %q, and nobody serves that lane", r.ID, r.ClaimedBy)
 			}
 		case "receipt":
-			if !r.heldBy(mail) {
+			if !heldBy(r, mail) {
 				t.Errorf("row %d of lane mail went to %q", r.ID, r.ClaimedBy)
 			}
 		}
@@ -103,13 +105,13 @@ func TestMovingAReceiverMovesWhatItIsOwed(t *testing.T) {
 	b.fire(3, time.Hour)
 	b.claim(2, time.Minute)
 	b.store.SetClockOffset(2 * time.Minute)
-	deployed := newFaults(b.store)
-	deployed.registry = declare(t, map[string]waybill.Options{"a": {Lane: "bulk"}, "b": {Lane: "mail"}})
+	deployed := fault.NewStore(b.store)
+	deployed.SetRegistry(declare(t, map[string]waybill.Options{"a": {Lane: "bulk"}, "b": {Lane: "mail"}}))
 
 	bulk := b.relay(relay.Config{Store: deployed, Lane: "bulk", Backend: &queue{}})
 	once(t, bulk, 0, 3)
 	once(t, b.relay(relay.Config{Store: deployed, Lane: "mail"}), 0, 3)
-	if rows := b.rowsOf("a"); !all(rows, func(r row) bool { return r.heldBy(bulk) }) {
+	if rows := b.rowsOf("a"); !all(rows, func(r row) bool { return heldBy(r, bulk) }) {
 		t.Errorf("rows of the moved receiver: %+v, want all held by the relay of its new lane", rows)
 	}
 }
@@ -153,10 +155,10 @@ func TestClaimsNoMoreThanThereIsRoom(t *testing.T) {
 	b.fire(50, time.Hour)
 	r := b.relay(relay.Config{Local: near, Poll: time.Hour})
 	run(t, r)
-	eventually(t, "a full queue", func() bool { return near.Room() == 0 })
+	poll.Until(t, "a full queue", func() bool { return near.Room() == 0 })
 	b.fire(1, time.Hour) // a wake-up, as far as the relay can tell
 	b.fire(1, time.Hour)
-	claims := b.fault.count("Claim")
+	claims := b.fault.Count("Claim")
 	out := 0
 	for _, r := range b.rows() {
 		if r.Status == "claimed" {
@@ -179,7 +181,7 @@ func TestClaimsNoMoreThanThereIsRoom(t *testing.T) {
 			t.Fatalf("%d of 52 messages came; the relay sleeps although there is room: %d", i, near.Room())
 		}
 	}
-	if back := b.fault.count("GiveBack"); back != 0 {
+	if back := b.fault.Count("GiveBack"); back != 0 {
 		t.Errorf("%d batches were given back, want none: each had room", back)
 	}
 }
@@ -192,5 +194,5 @@ func TestRoomThatCameBeforeTheWaitIsNotMissed(t *testing.T) {
 	narrow := &narrowQueue{freed: make(chan struct{}, 1), rooms: []int{0, 0}}
 	narrow.freed <- struct{}{}
 	run(t, newRelay(t, relay.Config{Store: store, Backend: narrow, Poll: time.Hour}))
-	eventually(t, "the hand-off", func() bool { return len(narrow.ids()) == 3 })
+	poll.Until(t, "the hand-off", func() bool { return len(narrow.ids()) == 3 })
 }

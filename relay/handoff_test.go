@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/relay"
 )
 
@@ -22,7 +25,7 @@ func TestRowHoldsItsOwnLeaseAtTheHandOff(t *testing.T) {
 	})
 	b.fire(2, time.Hour)
 	extended := 0
-	b.fault.onCall("Extend", func(context.Context) error { extended++; return nil })
+	b.fault.On("Extend", fault.Hook{Before: func(context.Context) error { extended++; return nil }})
 	var handedOff []row
 	b.queue.answers(func(_ context.Context, messages []waybill.Message) ([]waybill.Result, error) {
 		handedOff = b.rows() // as they stand before the queue has them
@@ -31,8 +34,8 @@ func TestRowHoldsItsOwnLeaseAtTheHandOff(t *testing.T) {
 	once(t, b.relay(relay.Config{}), 0, 6)
 	want := map[string]time.Duration{"short": time.Minute, "long": 10 * time.Minute, "inBand": 5*time.Minute + 30*time.Second}
 	for _, r := range handedOff {
-		if off := r.own() - want[r.Receiver]; off < 0 || off > 10*time.Second {
-			t.Errorf("row %d of %q was handed off with a lease of %s, want %s", r.ID, r.Receiver, r.own(), want[r.Receiver])
+		if off := own(r) - want[r.Receiver]; off < 0 || off > 10*time.Second {
+			t.Errorf("row %d of %q was handed off with a lease of %s, want %s", r.ID, r.Receiver, own(r), want[r.Receiver])
 		}
 	}
 	if len(handedOff) != 6 || extended != 1 {
@@ -48,11 +51,11 @@ func TestLaneOfOneLeaseCostsNoExtension(t *testing.T) {
 	b.store.SetClockOffset(time.Minute)
 	once(t, b.relay(relay.Config{}), 0, 4)
 	for _, r := range b.rows() {
-		if r.own() < time.Minute || r.own() > time.Minute+6*time.Second {
-			t.Errorf("row %d has a lease of %s, want 1m or up to a tenth more", r.ID, r.own())
+		if own(r) < time.Minute || own(r) > time.Minute+6*time.Second {
+			t.Errorf("row %d has a lease of %s, want 1m or up to a tenth more", r.ID, own(r))
 		}
 	}
-	if got := b.fault.count("Extend"); got != 0 {
+	if got := b.fault.Count("Extend"); got != 0 {
 		t.Errorf("%d extensions, want none", got)
 	}
 }
@@ -63,16 +66,16 @@ func TestRowLostBeforeItsHandOffIsNotHandedOff(t *testing.T) {
 	b.fire(1, time.Hour)
 	other := b.relay(relay.Config{Store: b.store, Backend: &queue{}})
 	r := b.relay(relay.Config{})
-	b.fault.onCall("Extend", func(context.Context) error {
+	b.fault.On("Extend", fault.Hook{Before: func(context.Context) error {
 		b.exec(`UPDATE delivery SET lease_expires_at = 1 WHERE receiver = 'short'`)
 		once(t, other, 1, 1)
 		return nil
-	})
+	}})
 	once(t, r, 0, 1)
-	if rows := b.rowsOf("short"); !rows[0].heldBy(other) || contains(b.queue.ids(), rows[0].ID) {
+	if rows := b.rowsOf("short"); !heldBy(rows[0], other) || contains(b.queue.ids(), rows[0].ID) {
 		t.Errorf("row %+v was handed off by %v, want only by %s", rows[0], b.queue.ids(), other.ID())
 	}
-	if rows := b.rowsOf("long"); !rows[0].heldBy(r) {
+	if rows := b.rowsOf("long"); !heldBy(rows[0], r) {
 		t.Errorf("row %+v, want it handed off", rows[0])
 	}
 }
@@ -81,7 +84,7 @@ func TestExtensionThatFailsHandsNothingOff(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, map[string]waybill.Options{"short": {Lease: time.Minute}, "long": {Lease: time.Hour}})
 	b.fire(1, time.Hour)
-	b.fault.onCall("Extend", func(context.Context) error { return errDown })
+	b.fault.On("Extend", fault.Hook{Before: func(context.Context) error { return errDown }})
 	if n, err := b.relay(relay.Config{}).Once(t.Context(), 0); n != 0 || !errors.Is(err, errDown) {
 		t.Errorf("Once: %d, %v; want 0 and the store's error", n, err)
 	}
@@ -105,7 +108,7 @@ func TestRefusedMessageComesBackAlone(t *testing.T) {
 	after := waybill.StampOf(time.Now())
 	for _, row := range b.rows() {
 		if row.ID != 3 {
-			if !row.heldBy(r) {
+			if !heldBy(row, r) {
 				t.Errorf("row %+v, want it left to the queue", row)
 			}
 			continue
@@ -114,7 +117,7 @@ func TestRefusedMessageComesBackAlone(t *testing.T) {
 			t.Errorf("row %+v comes back at %s, want given back for 1s", row, row.Lease)
 		}
 	}
-	b.log.wantLines(t, 1, "level=WARN", "message was refused", "delivery_id=3", "too heavy", "again_in=1s")
+	b.log.Want(t, 1, "level=WARN", "message was refused", "delivery_id=3", "too heavy", "again_in=1s")
 }
 
 func TestRefusedRowIsOfferedAgainAfterDoublingDelays(t *testing.T) {
@@ -184,8 +187,8 @@ func TestAcceptanceForgetsRefusals(t *testing.T) {
 			t.Fatalf("offered %d times, want %d", got, i+1)
 		}
 	}
-	b.log.wantLines(t, 2, "message was refused", "again_in=1s")
-	b.log.wantLines(t, 1, "message was refused", "again_in=2s")
+	b.log.Want(t, 2, "message was refused", "again_in=1s")
+	b.log.Want(t, 1, "message was refused", "again_in=2s")
 }
 
 func TestUnknownResultWaitsForItsLease(t *testing.T) {
@@ -200,11 +203,11 @@ func TestUnknownResultWaitsForItsLease(t *testing.T) {
 	})
 	r := b.relay(relay.Config{})
 	once(t, r, 0, 2)
-	if !all(b.rows(), func(row row) bool { return row.heldBy(r) }) {
+	if !all(b.rows(), func(row row) bool { return heldBy(row, r) }) {
 		t.Errorf("rows %+v, want all left to their leases", b.rows())
 	}
-	b.log.wantLines(t, 1, "level=WARN", "may or may not be in the queue", "messages=3")
-	if got := b.fault.count("GiveBack"); got != 0 {
+	b.log.Want(t, 1, "level=WARN", "may or may not be in the queue", "messages=3")
+	if got := b.fault.Count("GiveBack"); got != 0 {
 		t.Errorf("given back %d times, want never", got)
 	}
 	once(t, r, 0, 0)
@@ -229,7 +232,7 @@ func TestErrorBesideAcceptedMessages(t *testing.T) {
 		t.Errorf("Once: %d, %v; want 1 and the queue's error", n, err)
 	}
 	rows := b.rows()
-	if !rows[0].heldBy(r) || !rows[1].givenBack() || !rows[2].givenBack() {
+	if !heldBy(rows[0], r) || !rows[1].GivenBack() || !rows[2].GivenBack() {
 		t.Errorf("rows %+v, want the first left to the queue and the others given back", rows)
 	}
 }
@@ -239,19 +242,19 @@ func TestMissingBackendHarmsItsSiteOnly(t *testing.T) {
 	b := newBench(t, map[string]waybill.Options{"far": {}, "near": {Site: waybill.SiteRelay}})
 	near := &queue{}
 	b.fire(3, time.Hour)
-	logger, log := newLog()
+	logger, log := logtest.New()
 	r := newRelay(t, relay.Config{Store: b.fault, Local: near, Poll: 20 * time.Millisecond, Logger: logger})
 	run(t, r)
-	eventually(t, "rows of site=relay", func() bool { return len(near.ids()) == 3 })
+	poll.Until(t, "rows of site=relay", func() bool { return len(near.ids()) == 3 })
 	b.fire(3, time.Hour)
-	eventually(t, "more rows of site=relay", func() bool { return len(near.ids()) == 6 })
+	poll.Until(t, "more rows of site=relay", func() bool { return len(near.ids()) == 6 })
 	for _, row := range b.rowsOf("far") {
-		if status := waybill.Status(row.Status); !status.Owed() || row.HandedOff != 0 || row.Attempts != 0 {
+		if !row.Status.Owed() || row.HandedOff != 0 || row.Attempts != 0 {
 			t.Errorf("row %+v, want it owed, not handed off and not charged", row)
 		}
 	}
-	log.wantLines(t, 3, "level=WARN", "message was refused", "no backend for site=task: configure one")
-	log.wantLines(t, 1, "level=ERROR", "queue is not well", "site=task")
+	log.Want(t, 3, "level=WARN", "message was refused", "no backend for site=task: configure one")
+	log.Want(t, 1, "level=ERROR", "queue is not well", "site=task")
 }
 
 func TestObserverCountsRows(t *testing.T) {

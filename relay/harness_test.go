@@ -2,14 +2,14 @@ package relay_test
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/sqlitetest"
 	"github.com/waybill-go/waybill/relay"
 	"github.com/waybill-go/waybill/store/sqlite"
 )
@@ -19,24 +19,16 @@ type bench struct {
 	*testing.T
 	reg   *waybill.Registry
 	store *sqlite.Store
-	fault *faults
+	fault *fault.Store
 	queue *queue
-	log   *lines
+	log   *logtest.Log
 }
 
 func newBench(t *testing.T, receivers map[string]waybill.Options) *bench {
 	t.Helper()
 	b := &bench{T: t, reg: declare(t, receivers), queue: &queue{}}
-	store, err := sqlite.Open(t.Context(), sqlite.Memory, b.reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	b.store, b.fault = store, newFaults(store)
+	b.store = sqlitetest.Open(t, b.reg)
+	b.fault = fault.NewStore(b.store)
 	return b
 }
 
@@ -50,9 +42,9 @@ func (b *bench) relay(config relay.Config) *relay.Relay {
 		config.Backend = b.queue
 	}
 	if b.log == nil {
-		config.Logger, b.log = newLog()
+		config.Logger, b.log = logtest.New()
 	} else if config.Logger == nil {
-		config.Logger, _ = newLog()
+		config.Logger, _ = logtest.New()
 	}
 	return newRelay(b.T, config)
 }
@@ -62,70 +54,25 @@ func (b *bench) fire(n int, ago time.Duration) {
 	b.Helper()
 	b.store.SetClockOffset(-ago)
 	defer b.store.SetClockOffset(0)
-	events := make([]any, n)
-	for i := range events {
-		events[i] = waybill.RawEvent{Name: "parcel.sent", Payload: []byte(message(i))}
-	}
-	err := b.store.InTx(context.Background(), func(tx *sql.Tx) error {
-		_, err := b.store.FireAll(context.Background(), tx, events)
-		return err
+	sqlitetest.Fire(b.T, b.store, n, func(i int) waybill.RawEvent {
+		return waybill.RawEvent{Name: "parcel.sent", Payload: []byte(message(i))}
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
 }
 
-// row is a delivery as it stands in the database.
-type row struct {
-	ID                                       int64
-	Receiver, Status                         string
-	Attempts, Starts                         int
-	AvailableAt, ClaimedAt, Lease, HandedOff waybill.Stamp
-	ClaimedBy, Error                         string
-}
-
-// givenBack reports whether the row may be claimed at once.
-func (r row) givenBack() bool { return r.Status == "claimed" && r.HandedOff == 0 && r.Lease == 1 }
+type row = sqlitetest.Row
 
 // heldBy reports whether the relay holds the row and its message is out.
-func (r row) heldBy(relay *relay.Relay) bool {
-	return r.Status == "claimed" && r.HandedOff != 0 && r.ClaimedBy == relay.ID()
+func heldBy(r row, relay *relay.Relay) bool {
+	return r.Status == waybill.Claimed && r.HandedOff != 0 && r.ClaimedBy == relay.ID()
 }
 
 // own is how long after its hand-off the row's lease ends.
-func (r row) own() time.Duration { return r.Lease.Time().Sub(r.HandedOff.Time()) }
-
-var errOnlyLooking = errors.New("only looking")
+func own(r row) time.Duration { return r.Lease.Time().Sub(r.HandedOff.Time()) }
 
 // rows returns all rows by id; it wakes nobody.
 func (b *bench) rows() []row {
 	b.Helper()
-	var all []row
-	err := b.store.InTx(context.Background(), func(tx *sql.Tx) error {
-		found, err := tx.Query(`SELECT id, receiver, status, attempts, starts, available_at, COALESCE(claimed_at, 0),
-			COALESCE(lease_expires_at, 0), COALESCE(handed_off_at, 0), claimed_by, last_error
-			FROM delivery ORDER BY id`)
-		if err != nil {
-			return err
-		}
-		defer found.Close()
-		for found.Next() {
-			var r row
-			if err := found.Scan(&r.ID, &r.Receiver, &r.Status, &r.Attempts, &r.Starts, &r.AvailableAt, &r.ClaimedAt,
-				&r.Lease, &r.HandedOff, &r.ClaimedBy, &r.Error); err != nil {
-				return err
-			}
-			all = append(all, r)
-		}
-		if err := found.Err(); err != nil {
-			return err
-		}
-		return errOnlyLooking
-	})
-	if !errors.Is(err, errOnlyLooking) {
-		b.Fatal(err)
-	}
-	return all
+	return sqlitetest.Rows(b.T, b.store)
 }
 
 // rowsOf returns the rows of one receiver.
@@ -141,13 +88,7 @@ func all(rows []row, so func(row) bool) bool {
 
 func (b *bench) exec(format string, args ...any) {
 	b.Helper()
-	err := b.store.InTx(context.Background(), func(tx *sql.Tx) error {
-		_, err := tx.Exec(fmt.Sprintf(format, args...))
-		return err
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	sqlitetest.Exec(b.T, b.store, format, args...)
 }
 
 // claim claims due rows for a relay that then dies.

@@ -19,7 +19,7 @@ func TestOnceGoesOnUntilNothingIsDue(t *testing.T) {
 	r := b.relay(relay.Config{BatchSize: 50})
 	once(t, r, 0, 250)
 	wantIDs(t, "handed off", b.queue.ids(), ids(1, 250))
-	if !all(b.rows(), func(row row) bool { return row.heldBy(r) }) {
+	if !all(b.rows(), func(row row) bool { return heldBy(row, r) }) {
 		t.Error("some rows are not held by the relay")
 	}
 	for _, size := range b.queue.sizes() {

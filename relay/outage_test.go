@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/relay"
 )
 
@@ -19,20 +22,20 @@ func TestQueueOutageGivesRowsBackAndIsSurvived(t *testing.T) {
 	b.queue.answers(down)
 	r := b.relay(relay.Config{Poll: 20 * time.Millisecond})
 	run(t, r)
-	eventually(t, "the first batch to be given back", func() bool { return all(b.rows()[:100], row.givenBack) })
+	poll.Until(t, "the first batch to be given back", func() bool { return all(b.rows()[:100], row.GivenBack) })
 	if rows := b.rows()[100:]; !all(rows, func(r row) bool { return r.Status == "pending" }) {
 		t.Errorf("rows beside the first batch: %+v, want them never claimed", rows)
 	}
 	b.queue.answers(nil)
-	eventually(t, "all rows to be handed off", func() bool {
-		return all(b.rows(), func(row row) bool { return row.heldBy(r) })
+	poll.Until(t, "all rows to be handed off", func() bool {
+		return all(b.rows(), func(row row) bool { return heldBy(row, r) })
 	})
 	sizes := b.queue.sizes()
 	if len(sizes) < 3 || sizes[0] != 100 || sizes[1] != 1 {
 		t.Errorf("batches of %v, want one of 100, a probe of 1, and the rest", sizes)
 	}
-	b.log.wantLines(t, 1, "level=ERROR", "queue is not well", "nobody answers")
-	b.log.wantLines(t, 1, "level=INFO", "queue is well again")
+	b.log.Want(t, 1, "level=ERROR", "queue is not well", "nobody answers")
+	b.log.Want(t, 1, "level=INFO", "queue is well again")
 }
 
 // What was given back during an outage is the oldest of all and goes first.
@@ -119,7 +122,7 @@ func TestDatabaseOutageIsWaitedOut(t *testing.T) {
 		store.owe("a", 5)
 		store.setDown(errDown)
 		q := &queue{}
-		logger, log := newLog()
+		logger, log := logtest.New()
 		stop := run(t, newRelay(t, relay.Config{Store: store, Backend: q, Lane: "mail", Poll: 100 * time.Millisecond, Logger: logger}))
 		outage := func(gaps ...time.Duration) {
 			t.Helper()
@@ -139,7 +142,7 @@ func TestDatabaseOutageIsWaitedOut(t *testing.T) {
 		if len(calls) < 7 || len(calls) > 9 {
 			t.Errorf("%d tries in a minute of outage, want some 8", len(calls))
 		}
-		log.wantLines(t, len(calls), "level=ERROR", "pass did not succeed", "nobody answers")
+		log.Want(t, len(calls), "level=ERROR", "pass did not succeed", "nobody answers")
 
 		store.setDown(nil)
 		time.Sleep(16 * time.Second)
@@ -196,17 +199,17 @@ func TestOutageBetweenTheSteps(t *testing.T) {
 			if method == "GiveBack" {
 				b.queue.answers(down)
 			}
-			b.fault.onCall(method, func(context.Context) error { return errDown })
+			b.fault.On(method, fault.Hook{Before: func(context.Context) error { return errDown }})
 			r := b.relay(relay.Config{Poll: 20 * time.Millisecond})
 			run(t, r)
-			eventually(t, "the error to be told", func() bool {
-				return len(b.log.with("level=ERROR", "pass did not succeed", errDown.Error())) > 0
+			poll.Until(t, "the error to be told", func() bool {
+				return len(b.log.Lines("level=ERROR", "pass did not succeed", errDown.Error())) > 0
 			})
-			b.fault.onCall(method, nil)
+			b.fault.On(method, fault.Hook{})
 			b.queue.answers(nil)
 			b.store.SetClockOffset(3 * time.Hour) // past every lease
-			eventually(t, "all rows to be handed off", func() bool {
-				return all(b.rows(), func(row row) bool { return row.heldBy(r) && row.HandedOff.Time().After(time.Now()) })
+			poll.Until(t, "all rows to be handed off", func() bool {
+				return all(b.rows(), func(row row) bool { return heldBy(row, r) && row.HandedOff.Time().After(time.Now()) })
 			})
 		})
 	}
@@ -222,7 +225,7 @@ func TestOnceReturnsTheErrorOfAnOutage(t *testing.T) {
 		if n, err := r.Once(t.Context(), limit); n != 0 || !errors.Is(err, errDown) {
 			t.Errorf("limit %d, queue down: %d, %v; want 0 and the queue's error", limit, n, err)
 		}
-		b.fault.onCall("Claim", func(context.Context) error { return errors.New("no database") })
+		b.fault.On("Claim", fault.Hook{Before: func(context.Context) error { return errors.New("no database") }})
 		if n, err := r.Once(t.Context(), limit); n != 0 || err == nil {
 			t.Errorf("limit %d, database down: %d, %v; want 0 and an error", limit, n, err)
 		}

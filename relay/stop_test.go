@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/relay"
 )
 
@@ -29,15 +31,15 @@ func TestStopBetweenClaimAndHandOffGivesBack(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			b.fault.onReturn(arm, cancel)
+			b.fault.On(arm, fault.Hook{After: func() error { cancel(); return nil }})
 			wantReturn(t, runUntil(ctx, b.relay(relay.Config{})))
 			if got := b.queue.sizes(); len(got) != 0 {
 				t.Errorf("batches of %v were handed off after the stop", got)
 			}
-			if !all(b.rows(), row.givenBack) {
+			if !all(b.rows(), row.GivenBack) {
 				t.Errorf("rows %+v, want all given back", b.rows())
 			}
-			b.fault.onReturn(arm, nil)
+			b.fault.On(arm, fault.Hook{})
 			b.fire(2, time.Minute) // younger ones
 			once(t, b.relay(relay.Config{}), 0, 5)
 			wantIDs(t, "handed off by the next relay", b.queue.ids(), ids(1, 5))
@@ -52,12 +54,12 @@ func TestStopDuringTheClaim(t *testing.T) {
 	b.fire(3, time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	b.fault.onCall("Claim", func(claiming context.Context) error {
+	b.fault.On("Claim", fault.Hook{Before: func(claiming context.Context) error {
 		cancel()
 		return claiming.Err()
-	})
+	}})
 	wantReturn(t, runUntil(ctx, b.relay(relay.Config{})))
-	if !all(b.rows(), row.givenBack) {
+	if !all(b.rows(), row.GivenBack) {
 		t.Errorf("rows %+v, want all given back", b.rows())
 	}
 }
@@ -83,7 +85,7 @@ func TestStopDuringTheHandOffFinishesIt(t *testing.T) {
 	r := b.relay(relay.Config{BatchSize: 3})
 	wantReturn(t, runUntil(ctx, r))
 	rows := b.rows()
-	if !rows[0].heldBy(r) || !rows[1].givenBack() || !rows[2].heldBy(r) {
+	if !heldBy(rows[0], r) || !rows[1].GivenBack() || !heldBy(rows[2], r) {
 		t.Errorf("rows %+v, want the first and third in the queue and the second given back", rows[:3])
 	}
 	if !all(rows[3:], func(r row) bool { return r.Status == "pending" }) {
@@ -105,7 +107,7 @@ func TestGiveBackLeavesRowsOfAnotherRelay(t *testing.T) {
 	if _, err := b.relay(relay.Config{}).Once(t.Context(), 0); err == nil {
 		t.Error("no error from a queue that is down")
 	}
-	if !all(b.rows(), func(row row) bool { return row.heldBy(other) }) {
+	if !all(b.rows(), func(row row) bool { return heldBy(row, other) }) {
 		t.Errorf("rows %+v, want all still with %s", b.rows(), other.ID())
 	}
 }
@@ -116,7 +118,7 @@ func TestStopWhileIdleIsImmediate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := runUntil(ctx, b.relay(relay.Config{Poll: time.Hour}))
-	eventually(t, "the first claim", func() bool { return b.fault.count("Claim") > 0 })
+	poll.Until(t, "the first claim", func() bool { return b.fault.Count("Claim") > 0 })
 	cancel()
 	wantReturn(t, done)
 }
@@ -132,7 +134,7 @@ func TestStopBeforeTheStart(t *testing.T) {
 	if n, err := r.Once(ctx, 0); n != 0 || err != nil {
 		t.Errorf("Once: %d, %v; want 0 and nil", n, err)
 	}
-	if got := b.fault.count("Claim") + b.fault.count("ClaimLapsed"); got != 0 {
+	if got := b.fault.Count("Claim") + b.fault.Count("ClaimLapsed"); got != 0 {
 		t.Errorf("%d claims of a relay that was to stop, want none", got)
 	}
 }

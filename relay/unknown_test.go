@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/logtest"
 	"github.com/waybill-go/waybill/relay"
 )
 
@@ -23,11 +24,11 @@ func TestUnknownReceiverIsLeftAloneForAWhile(t *testing.T) {
 				store := newLedger(declare(t, map[string]waybill.Options{"a": {}}))
 				store.owe("gone", 3)
 				store.owe("a", 1)
-				logger, log := newLog()
+				logger, log := logtest.New()
 				stop := run(t, newRelay(t, relay.Config{Store: store, Backend: &queue{}, Poll: poll, Logger: logger}))
 				time.Sleep(time.Hour - time.Second)
 				synctest.Wait()
-				log.wantLines(t, 1, "level=WARN", "owed to a receiver that nobody declares", "receiver=gone", "orphaned_after=1h")
+				log.Want(t, 1, "level=WARN", "owed to a receiver that nobody declares", "receiver=gone", "orphaned_after=1h")
 				due, _ := store.calls()
 				if slices.ContainsFunc(due, func(c claimed) bool { return slices.Contains(c.receivers, "gone") }) {
 					t.Error("rows of the unknown receiver were claimed within the hour")
@@ -41,7 +42,7 @@ func TestUnknownReceiverIsLeftAloneForAWhile(t *testing.T) {
 				if got := store.in(waybill.Orphaned); got != 3 {
 					t.Errorf("%d rows are orphaned after the hour, want 3", got)
 				}
-				log.wantLines(t, 3, "level=WARN", "delivery settled without a run", "receiver=gone", "status=orphaned")
+				log.Want(t, 3, "level=WARN", "delivery settled without a run", "receiver=gone", "status=orphaned")
 			})
 		})
 	}
@@ -125,7 +126,7 @@ func TestDueRowsOfAnUnknownReceiverAreUntouched(t *testing.T) {
 	if after := b.rows(); !slices.Equal(before, after) {
 		t.Errorf("rows changed from %+v to %+v", before, after)
 	}
-	b.log.wantLines(t, 1, "level=WARN", "receiver=gone")
+	b.log.Want(t, 1, "level=WARN", "receiver=gone")
 }
 
 // loseRun lets a worker take the row of the queue's last message and die.
@@ -157,7 +158,7 @@ func TestRowWhoseRunsAreLostIsParked(t *testing.T) {
 	if parked.Status != "dead" || !strings.Contains(parked.Error, "parked: 3 runs were begun") || parked.Attempts != 0 {
 		t.Errorf("row %+v, want it dead and parked after 3 lost runs", parked)
 	}
-	b.log.wantLines(t, 1, "level=WARN", "delivery settled without a run", "status=dead", "parked")
+	b.log.Want(t, 1, "level=WARN", "delivery settled without a run", "status=dead", "parked")
 }
 
 func TestRowThatWaitsInAQueueIsNeverParked(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/relay"
 )
 
@@ -16,21 +18,21 @@ func TestFireWakesTheRelay(t *testing.T) {
 	b := newBench(t, map[string]waybill.Options{"a": {}})
 	stop := run(t, b.relay(relay.Config{Poll: time.Hour}))
 	// Until the store listens, a wake-up may be missed.
-	eventually(t, "a first hand-off", func() bool {
+	poll.Until(t, "a first hand-off", func() bool {
 		b.fire(1, 0)
 		return len(b.queue.ids()) > 0
 	})
 	for range 3 {
-		eventually(t, "the queue to be even", func() bool { return len(b.queue.ids()) == len(b.rows()) })
+		poll.Until(t, "the queue to be even", func() bool { return len(b.queue.ids()) == len(b.rows()) })
 		begun := time.Now()
 		b.fire(1, 0)
-		eventually(t, "the hand-off", func() bool { return len(b.queue.ids()) == len(b.rows()) })
+		poll.Until(t, "the hand-off", func() bool { return len(b.queue.ids()) == len(b.rows()) })
 		if took := time.Since(begun); took > 5*time.Second { // some milliseconds, on a machine that is not busy
 			t.Errorf("the hand-off came %s after the fire", took)
 		}
 	}
 	stop()
-	if got := b.fault.count("Listen"); got != 1 {
+	if got := b.fault.Count("Listen"); got != 1 {
 		t.Errorf("listened %d times, want once", got)
 	}
 }
@@ -54,7 +56,7 @@ func TestStoreThatCannotListenIsPolledAndAskedAgain(t *testing.T) {
 			return nil
 		})
 		q := &queue{}
-		logger, log := newLog()
+		logger, log := logtest.New()
 		stop := run(t, newRelay(t, relay.Config{Store: store, Backend: q, Poll: 500 * time.Millisecond, Logger: logger}))
 		store.owe("a", 1)
 		time.Sleep(600 * time.Millisecond)
@@ -68,7 +70,7 @@ func TestStoreThatCannotListenIsPolledAndAskedAgain(t *testing.T) {
 				t.Errorf("try %d came %s after the last, want %s or up to a quarter less", i+2, gap, want)
 			}
 		}
-		log.wantLines(t, 4, "level=WARN", "not listening for wake-ups, polling meanwhile")
+		log.Want(t, 4, "level=WARN", "not listening for wake-ups, polling meanwhile")
 		store.owe("a", 1)
 		(<-wakes)()
 		synctest.Wait() // no time passes
@@ -113,10 +115,10 @@ func TestPollOnlyNeverListens(t *testing.T) {
 	stop := run(t, b.relay(relay.Config{PollOnly: true, Poll: 20 * time.Millisecond}))
 	for n := range 3 {
 		b.fire(1, 0)
-		eventually(t, "the hand-off", func() bool { return len(b.queue.ids()) == n+1 })
+		poll.Until(t, "the hand-off", func() bool { return len(b.queue.ids()) == n+1 })
 	}
 	stop()
-	if got := b.fault.count("Listen"); got != 0 {
+	if got := b.fault.Count("Listen"); got != 0 {
 		t.Errorf("listened %d times, want never", got)
 	}
 }

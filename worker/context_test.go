@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/worker"
 )
 
@@ -48,7 +50,7 @@ func TestRunEndsWithItsLeaseOrItsTimeout(t *testing.T) {
 				store := newLedger(registry(t, end.run, map[string]waybill.Options{"a": c.options}))
 				queue := newQueue(t)
 				enqueue(t, queue, store.claimed("a", 1))
-				logger, log := newLog()
+				logger, log := logtest.New()
 				w := start(t, worker.Config{Store: store, Backend: queue, Logger: logger})
 				time.Sleep(time.Hour)
 				w.stop()
@@ -60,7 +62,7 @@ func TestRunEndsWithItsLeaseOrItsTimeout(t *testing.T) {
 				if row.Status != waybill.Failed || row.attempts != 1 || !strings.Contains(row.lastError, c.cause.Error()) {
 					t.Errorf("row %+v, want a failed attempt that says %q", row, c.cause)
 				}
-				log.wantLines(t, 1, "level=WARN", "attempt failed", c.cause.Error())
+				log.Want(t, 1, "level=WARN", "attempt failed", c.cause.Error())
 			})
 		})
 	}
@@ -141,7 +143,7 @@ func TestHeartbeatWithTheStoreDownEndsAtTheMargin(t *testing.T) {
 				})
 				queue := newQueue(t)
 				enqueue(t, queue, store.claimed("a", 1))
-				logger, log := newLog()
+				logger, log := logtest.New()
 				w := start(t, worker.Config{Store: store, Backend: queue, Logger: logger})
 				time.Sleep(time.Minute)
 				w.stop()
@@ -152,7 +154,7 @@ func TestHeartbeatWithTheStoreDownEndsAtTheMargin(t *testing.T) {
 					t.Errorf("%d extensions were tried, want more", beats)
 				}
 				if c.name == "refused" {
-					log.wantLines(t, beats-2, "level=WARN", "lease not extended", "delivery_id=1", errDown.Error())
+					log.Want(t, beats-2, "level=WARN", "lease not extended", "delivery_id=1", errDown.Error())
 				}
 			})
 		})
@@ -168,7 +170,7 @@ func TestHeartbeatThatIsRefusedEndsTheRun(t *testing.T) {
 		}))
 		queue := newQueue(t)
 		enqueue(t, queue, store.claimed("a", 1))
-		logger, log := newLog()
+		logger, log := logtest.New()
 		var seen seen
 		w := start(t, worker.Config{Store: store, Backend: queue, Logger: logger, Observer: seen.observe})
 		time.Sleep(15 * time.Second)
@@ -183,8 +185,8 @@ func TestHeartbeatThatIsRefusedEndsTheRun(t *testing.T) {
 		}
 		seen.wantCount(t, waybill.ObservedLost, 1)
 		seen.wantCount(t, waybill.ObservedAck, 0)
-		log.wantLines(t, 0, "attempt failed")
-		log.wantLines(t, 1, "level=WARN", "the run lost its row", "receiver=a", "declare a longer lease, or heartbeat")
+		log.Want(t, 0, "attempt failed")
+		log.Want(t, 1, "level=WARN", "the run lost its row", "receiver=a", "declare a longer lease, or heartbeat")
 	})
 }
 
@@ -200,7 +202,7 @@ func TestHeartbeatOnADatabase(t *testing.T) {
 	}, map[string]waybill.Options{"a": {Lease: 4500 * time.Millisecond, Timeout: time.Minute, Heartbeat: true}}))
 	w := b.start(worker.Config{})
 	answers := b.deliver(1)
-	eventually(t, "two extensions", func() bool {
+	poll.Until(t, "two extensions", func() bool {
 		if len(b.reclaim()) > 0 {
 			t.Fatal("the row was claimed anew in mid-run")
 		}
@@ -232,7 +234,7 @@ func TestRunThatOutlivesItsLeaseRecordsNothing(t *testing.T) {
 		first := b.start(worker.Config{})
 		firstLog, firstSeen, firstQueue := b.log, b.seen, b.queue
 		answers := b.deliver(1)
-		eventually(t, "the first run", func() bool { return b.row(1).Starts == 1 })
+		poll.Until(t, "the first run", func() bool { return b.row(1).Starts == 1 })
 		b.store.SetClockOffset(2 * time.Minute)
 		b.queue, b.seen = newHand(), &seen{}
 		second := b.start(worker.Config{})
@@ -248,8 +250,8 @@ func TestRunThatOutlivesItsLeaseRecordsNothing(t *testing.T) {
 		if after := b.row(1); after != before {
 			t.Errorf("late outcome %v changed the row\nfrom %+v\nto   %+v", late, before, after)
 		}
-		firstLog.wantLines(t, 1, "level=WARN", "the run lost its row", `receiver=slow.mail`, "declare a longer lease, or heartbeat", "lease=1m0s")
-		firstLog.wantLines(t, 0, "attempt failed")
+		firstLog.Want(t, 1, "level=WARN", "the run lost its row", `receiver=slow.mail`, "declare a longer lease, or heartbeat", "lease=1m0s")
+		firstLog.Want(t, 0, "attempt failed")
 		firstSeen.wantCount(t, waybill.ObservedLost, 1)
 		firstSeen.wantCount(t, waybill.ObservedAck, 0)
 	}

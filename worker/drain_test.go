@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/worker"
 )
 
@@ -66,7 +68,7 @@ func TestPastTheDrainReceiversAreCutOff(t *testing.T) {
 		}, map[string]waybill.Options{"a": {}, "stubborn": {}}))
 		queue := newQueue(t)
 		enqueue(t, queue, append(store.claimed("a", 1), store.claimed("stubborn", 1)...))
-		logger, log := newLog()
+		logger, log := logtest.New()
 		var seen seen
 		w := start(t, worker.Config{Store: store, Backend: queue, Drain: 5 * time.Second, Logger: logger, Observer: seen.observe})
 		time.Sleep(time.Minute)
@@ -84,7 +86,7 @@ func TestPastTheDrainReceiversAreCutOff(t *testing.T) {
 		if row := store.row(2); row.Status != waybill.Succeeded || row.attempts != 1 || row.starts != 1 {
 			t.Errorf("row %+v, want the success of a run that came to its end", row)
 		}
-		log.wantLines(t, 0, "level=WARN")
+		log.Want(t, 0, "level=WARN")
 		seen.wantCount(t, waybill.ObservedGiveBack, 1)
 	})
 }
@@ -101,10 +103,10 @@ func TestRowThatWasCutOffRunsElsewhereAtOnce(t *testing.T) {
 	}, map[string]waybill.Options{"a": {}}))
 	first := b.start(worker.Config{Drain: time.Millisecond})
 	answers := b.deliver(1)
-	eventually(t, "the run", cut.Load)
+	poll.Until(t, "the run", cut.Load)
 	first.stop()
 	wantNil(t, answers, 1)
-	if r := b.wantRow(1, waybill.Claimed, 0, 0); !r.givenBack() {
+	if r := b.wantRow(1, waybill.Claimed, 0, 0); !r.GivenBack() {
 		t.Errorf("row %+v, want it given back", r)
 	}
 	b.queue = newHand()
@@ -128,7 +130,7 @@ func TestMessagesWithoutASlotAreGivenBackAtTheStop(t *testing.T) {
 	b.fire(4, "parcel.sent", `{}`)
 	messages := b.claim()
 	running := b.queue.give(messages[0])
-	eventually(t, "the run", func() bool { return runs.Load() == 1 })
+	poll.Until(t, "the run", func() bool { return runs.Load() == 1 })
 	waiting := b.queue.give(messages[1:]...)
 	w.cancel()
 	wantNil(t, waiting, 3)
@@ -139,14 +141,14 @@ func TestMessagesWithoutASlotAreGivenBackAtTheStop(t *testing.T) {
 	}
 	b.wantRow(1, waybill.Succeeded, 1, 1)
 	for id := range int64(3) {
-		if r := b.wantRow(id+2, waybill.Claimed, 0, 0); !r.givenBack() {
+		if r := b.wantRow(id+2, waybill.Claimed, 0, 0); !r.GivenBack() {
 			t.Errorf("row %+v, want it given back", r)
 		}
 	}
 	if runs.Load() != 1 {
 		t.Errorf("%d runs, want none but the first", runs.Load())
 	}
-	b.log.wantLines(t, 0, "level=WARN")
+	b.log.Want(t, 0, "level=WARN")
 }
 
 // A message that still comes finds free slots, and a worker that takes no more.
@@ -218,7 +220,7 @@ func TestQueueThatCannotBeConsumedEndsTheWorkerDrained(t *testing.T) {
 	b.fire(3, "parcel.sent", `{}`)
 	messages := b.claim()
 	answers := b.queue.give(messages...)
-	eventually(t, "two runs", func() bool { return runs.Load() == 2 })
+	poll.Until(t, "two runs", func() bool { return runs.Load() == 2 })
 	broken := errors.New("no such queue")
 	b.queue.end <- broken
 	select {

@@ -2,13 +2,15 @@ package worker_test
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/poll"
+	"github.com/waybill-go/waybill/internal/sqlitetest"
 	"github.com/waybill-go/waybill/store/sqlite"
 	"github.com/waybill-go/waybill/worker"
 )
@@ -19,25 +21,17 @@ type bench struct {
 	*testing.T
 	reg   *waybill.Registry
 	store *sqlite.Store
-	fault *faults
+	fault *fault.Store
 	queue *hand
-	log   *lines
+	log   *logtest.Log
 	seen  *seen
 }
 
 // newBench opens a bench on the registry.
 func newBench(t *testing.T, reg *waybill.Registry) *bench {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), sqlite.Memory, reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &bench{T: t, reg: reg, store: store, fault: newFaults(store), queue: newHand(), seen: &seen{}}
+	store := sqlitetest.Open(t, reg)
+	return &bench{T: t, reg: reg, store: store, fault: fault.NewStore(store), queue: newHand(), seen: &seen{}}
 }
 
 // start runs a worker on the bench.
@@ -45,7 +39,7 @@ func (b *bench) start(config worker.Config) *work {
 	b.Helper()
 	config.Store, config.Backend = b.fault, b.queue
 	config.Observer = b.seen.observe
-	config.Logger, b.log = newLog()
+	config.Logger, b.log = logtest.New()
 	w := start(b.T, config)
 	b.Cleanup(w.cancel)
 	return w
@@ -54,17 +48,9 @@ func (b *bench) start(config worker.Config) *work {
 // fire fires n events of the name, one delivery for each receiver.
 func (b *bench) fire(n int, name, payload string) {
 	b.Helper()
-	events := make([]any, n)
-	for i := range events {
-		events[i] = waybill.RawEvent{Name: name, Payload: []byte(payload)}
-	}
-	err := b.store.InTx(context.Background(), func(tx *sql.Tx) error {
-		_, err := b.store.FireAll(context.Background(), tx, events)
-		return err
+	sqlitetest.Fire(b.T, b.store, n, func(int) waybill.RawEvent {
+		return waybill.RawEvent{Name: name, Payload: []byte(payload)}
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
 }
 
 // claim claims all due rows for a relay and returns its messages.
@@ -111,50 +97,11 @@ func (b *bench) deliver(n int) <-chan error {
 	return b.queue.give(messages...)
 }
 
-// row is a delivery as it stands in the database.
-type row struct {
-	ID                                              int64
-	Status                                          waybill.Status
-	Attempts, Starts                                int
-	AvailableAt, Lease, HandedOff, TakenAt, Settled waybill.Stamp
-	ClaimedBy, Error                                string
-}
-
-// givenBack reports whether the row may be claimed at once.
-func (r row) givenBack() bool {
-	return r.Status == waybill.Claimed && r.Lease == 1 && r.HandedOff == 0 && r.TakenAt == 0
-}
-
-var errOnlyLooking = errors.New("only looking")
+type row = sqlitetest.Row
 
 func (b *bench) rows() []row {
 	b.Helper()
-	var all []row
-	err := b.store.InTx(context.Background(), func(tx *sql.Tx) error {
-		found, err := tx.Query(`SELECT id, status, attempts, starts, available_at, COALESCE(lease_expires_at, 0),
-			COALESCE(handed_off_at, 0), COALESCE(taken_at, 0), COALESCE(settled_at, 0), claimed_by, last_error
-			FROM delivery ORDER BY id`)
-		if err != nil {
-			return err
-		}
-		defer found.Close()
-		for found.Next() {
-			var r row
-			if err := found.Scan(&r.ID, &r.Status, &r.Attempts, &r.Starts, &r.AvailableAt, &r.Lease,
-				&r.HandedOff, &r.TakenAt, &r.Settled, &r.ClaimedBy, &r.Error); err != nil {
-				return err
-			}
-			all = append(all, r)
-		}
-		if err := found.Err(); err != nil {
-			return err
-		}
-		return errOnlyLooking
-	})
-	if !errors.Is(err, errOnlyLooking) {
-		b.Fatal(err)
-	}
-	return all
+	return sqlitetest.Rows(b.T, b.store)
 }
 
 func (b *bench) row(id int64) row {
@@ -171,29 +118,25 @@ func (b *bench) row(id int64) row {
 // exec runs a statement in a transaction of its own.
 func (b *bench) exec(format string, args ...any) {
 	b.Helper()
-	err := b.store.InTx(context.Background(), func(tx *sql.Tx) error {
-		_, err := tx.Exec(fmt.Sprintf(format, args...))
-		return err
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	sqlitetest.Exec(b.T, b.store, format, args...)
 }
 
 // number returns what a query of one number yields.
-func (b *bench) number(query string) (n int) {
+func (b *bench) number(query string) int {
 	b.Helper()
-	err := b.store.InTx(context.Background(), func(tx *sql.Tx) error { return tx.QueryRow(query).Scan(&n) })
-	if err != nil {
-		b.Fatal(err)
-	}
-	return n
+	return sqlitetest.Number(b.T, b.store, query)
+}
+
+// awaitLine waits for the line that ends the step a test has begun.
+func (b *bench) awaitLine(parts ...string) {
+	b.Helper()
+	poll.Until(b.T, "the line "+strings.Join(parts, " "), func() bool { return len(b.log.Lines(parts...)) > 0 })
 }
 
 // settled waits until no row of the bench is owed but for failed ones.
 func (b *bench) settled() {
 	b.Helper()
-	eventually(b.T, "an outcome for every row", func() bool {
+	poll.Until(b.T, "an outcome for every row", func() bool {
 		for _, r := range b.rows() {
 			if r.Status == waybill.Claimed || r.Status == waybill.Pending {
 				return false

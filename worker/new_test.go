@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
 	"github.com/waybill-go/waybill/worker"
 )
 
@@ -21,8 +22,8 @@ func TestNewRefuses(t *testing.T) {
 		RunTx: func(context.Context, any, *waybill.Delivery) error { return nil },
 	})
 	sqlite := newBench(t, plain).store
-	other := newFaults(sqlite)
-	other.registry = transactional
+	other := fault.NewStore(sqlite)
+	other.SetRegistry(transactional)
 
 	store, queue := newLedger(plain), newHand()
 	for _, c := range []struct {

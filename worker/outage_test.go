@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/worker"
 )
 
@@ -35,7 +38,7 @@ func TestOutageAtTheTakeLeavesTheQueueAlone(t *testing.T) {
 				store.on("Take", fault)
 				queue := newQueue(t)
 				enqueue(t, queue, store.claimed("a", 10))
-				logger, log := newLog()
+				logger, log := logtest.New()
 				w := start(t, worker.Config{Store: store, Backend: queue, Slots: 3, Logger: logger})
 				for range 60 {
 					time.Sleep(time.Second)
@@ -43,7 +46,7 @@ func TestOutageAtTheTakeLeavesTheQueueAlone(t *testing.T) {
 						t.Fatalf("%d messages were consumed for 3 slots", consumed)
 					}
 				}
-				if len(log.with("level=WARN", "take did not succeed, trying again")) == 0 {
+				if len(log.Lines("level=WARN", "take did not succeed, trying again")) == 0 {
 					t.Error("the outage was not logged")
 				}
 				store.on("Take", nil)
@@ -110,7 +113,7 @@ func TestLostAnswerOfAnAcknowledgement(t *testing.T) {
 			b := newBench(t, registry(t, func(context.Context, *waybill.Delivery) error { runs.Add(1); return c.returns },
 				map[string]waybill.Options{"a": {GiveUpAfter: time.Hour}}))
 			var lost atomic.Bool
-			b.fault.on("Ack", hook{after: func() error {
+			b.fault.On("Ack", fault.Hook{After: func() error {
 				if lost.CompareAndSwap(false, true) {
 					return errDown
 				}
@@ -118,7 +121,7 @@ func TestLostAnswerOfAnAcknowledgement(t *testing.T) {
 			}})
 			w := b.start(worker.Config{})
 			wantNil(t, b.deliver(1), 1)
-			eventually(t, "the outcome to be seen", func() bool { return len(b.seen.of(waybill.ObservedAck)) == 1 })
+			poll.Until(t, "the outcome to be seen", func() bool { return len(b.seen.of(waybill.ObservedAck)) == 1 })
 			w.stop()
 			attempts := 1
 			if c.name == "deferral" {
@@ -126,9 +129,9 @@ func TestLostAnswerOfAnAcknowledgement(t *testing.T) {
 			}
 			b.wantRow(1, c.status, attempts, attempts)
 			b.seen.wantCount(t, waybill.ObservedLost, 0)
-			b.log.wantLines(t, c.warns, "level=WARN", "delivery_id=1")
-			b.log.wantLines(t, 0, "the run lost its row")
-			b.log.wantLines(t, 1, "level=WARN", "outcomes not recorded yet, trying again")
+			b.log.Want(t, c.warns, "level=WARN", "delivery_id=1")
+			b.log.Want(t, 0, "the run lost its row")
+			b.log.Want(t, 1, "level=WARN", "outcomes not recorded yet, trying again")
 			if runs.Load() != 1 {
 				t.Errorf("%d runs, want 1", runs.Load())
 			}
@@ -144,7 +147,7 @@ func TestLostAnswerOfATake(t *testing.T) {
 	b := newBench(t, registry(t, func(context.Context, *waybill.Delivery) error { runs.Add(1); return nil },
 		map[string]waybill.Options{"a": {Lease: time.Minute}}))
 	var lost atomic.Bool
-	b.fault.on("Take", hook{after: func() error {
+	b.fault.On("Take", fault.Hook{After: func() error {
 		if lost.CompareAndSwap(false, true) {
 			return errDown
 		}
@@ -191,7 +194,7 @@ func TestStopDuringAnOutageIsBounded(t *testing.T) {
 				queue := newQueue(t)
 				messages := store.claimed("a", c.n)
 				enqueue(t, queue, messages)
-				logger, log := newLog()
+				logger, log := logtest.New()
 				w := start(t, worker.Config{Store: store, Backend: queue, Drain: 5 * time.Second, Logger: logger})
 				time.Sleep(time.Minute)
 				begun := time.Now()
@@ -207,7 +210,7 @@ func TestStopDuringAnOutageIsBounded(t *testing.T) {
 					}
 					return
 				}
-				if got := len(log.with("level=ERROR", "outcome not recorded, the row waits for its lease")); got != min(c.n, 210) {
+				if got := len(log.Lines("level=ERROR", "outcome not recorded, the row waits for its lease")); got != min(c.n, 210) {
 					t.Errorf("%d outcomes were reported as not recorded, want %d", got, min(c.n, 210))
 				}
 			})
@@ -222,7 +225,7 @@ func TestGiveBackThatFailsIsSaid(t *testing.T) {
 			map[string]waybill.Options{"a": {}}))
 		store.on("GiveBack", refuse)
 		queue := newHand()
-		logger, log := newLog()
+		logger, log := logtest.New()
 		w := start(t, worker.Config{Store: store, Backend: queue, Drain: time.Second, Logger: logger, Slots: 1})
 		running := queue.give(store.claimed("a", 1)...)
 		time.Sleep(time.Second)
@@ -236,7 +239,7 @@ func TestGiveBackThatFailsIsSaid(t *testing.T) {
 				t.Errorf("the queue was answered %v, want the store's error: its message may be tried again", err)
 			}
 		}
-		log.wantLines(t, 1, "level=WARN", "interrupted row not given back, it waits for its lease", "delivery_id=1")
+		log.Want(t, 1, "level=WARN", "interrupted row not given back, it waits for its lease", "delivery_id=1")
 	})
 }
 
@@ -246,10 +249,10 @@ func TestUnknownReceiverThatCannotBeGivenBackIsSaid(t *testing.T) {
 		store := newLedger(registry(t, succeed, nil))
 		store.on("GiveBack", refuse)
 		queue := newHand()
-		logger, log := newLog()
+		logger, log := logtest.New()
 		w := start(t, worker.Config{Store: store, Backend: queue, Logger: logger})
 		wantNil(t, queue.give(store.claimed("gone", 1)...), 1)
 		w.stop()
-		log.wantLines(t, 1, "level=WARN", "row not given back, it waits for its lease", "delivery_id=1", errDown.Error())
+		log.Want(t, 1, "level=WARN", "row not given back, it waits for its lease", "delivery_id=1", errDown.Error())
 	})
 }

@@ -83,7 +83,7 @@ func TestOutcomeEndsOnTheRow(t *testing.T) {
 				if r.AvailableAt < before.Add(c.wait[0]) || r.AvailableAt > after.Add(c.wait[1]) {
 					t.Errorf("due again %s after the run, want %s to %s", r.AvailableAt.Time().Sub(after.Time()), c.wait[0], c.wait[1])
 				}
-			} else if r.Settled == 0 {
+			} else if r.SettledAt == 0 {
 				t.Error("the settled row has no settled_at")
 			}
 			for _, says := range c.says {
@@ -94,7 +94,7 @@ func TestOutcomeEndsOnTheRow(t *testing.T) {
 			if len(c.says) == 0 && r.Error != "" {
 				t.Errorf("last_error %q, want none", r.Error)
 			}
-			b.log.wantLines(t, c.warns, "level=WARN", "delivery_id=1", "receiver=a")
+			b.log.Want(t, c.warns, "level=WARN", "delivery_id=1", "receiver=a")
 			if wantRuns := 1; c.payload == `{"n":1}` && runs != wantRuns {
 				t.Errorf("%d runs, want %d", runs, wantRuns)
 			}
@@ -119,7 +119,7 @@ func TestDeliveryFailsUntilItIsDead(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		b.store.SetClockOffset(time.Duration(n) * time.Hour) // past the backoff
 		wantNil(t, b.queue.give(b.claim()...), 1)
-		b.log.await(t, "attempt failed", fmt.Sprintf("attempt=%d", n))
+		b.awaitLine("attempt failed", fmt.Sprintf("attempt=%d", n))
 		status := waybill.Failed
 		if n == 3 {
 			status = waybill.Dead
@@ -128,7 +128,7 @@ func TestDeliveryFailsUntilItIsDead(t *testing.T) {
 		if want := fmt.Sprintf("attempt %d of 3, start %d", n, n); r.Error != want {
 			t.Errorf("last_error %q, want %q", r.Error, want)
 		}
-		b.log.wantLines(t, n, "level=WARN", "attempt failed", "delivery_id=1", "max_attempts=3")
+		b.log.Want(t, n, "level=WARN", "attempt failed", "delivery_id=1", "max_attempts=3")
 	}
 	w.stop()
 	if left := b.claim(); len(left) != 0 {
@@ -145,9 +145,9 @@ func TestDeferralsThatCountAreExplainedOnce(t *testing.T) {
 	wantNil(t, b.deliver(5), 10)
 	b.settled()
 	w.stop()
-	b.log.wantLines(t, 10, "level=WARN", "attempt failed")
-	b.log.wantLines(t, 1, "level=WARN", "declares no give-up-after", "receiver=a")
-	b.log.wantLines(t, 1, "level=WARN", "declares no give-up-after", "receiver=b")
+	b.log.Want(t, 10, "level=WARN", "attempt failed")
+	b.log.Want(t, 1, "level=WARN", "declares no give-up-after", "receiver=a")
+	b.log.Want(t, 1, "level=WARN", "declares no give-up-after", "receiver=b")
 }
 
 func TestTakeIsObservedWithItsWaitInTheQueue(t *testing.T) {

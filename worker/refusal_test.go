@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/worker"
 )
 
@@ -34,9 +35,9 @@ func TestStaleAndDoubledCopiesDoNothing(t *testing.T) {
 	fresh := b.reclaim()
 	b.exec(`UPDATE delivery SET status = 'cancelled' WHERE id = %d`, cancelled.DeliveryID)
 	wantNil(t, b.queue.give(settled), 1)
-	eventually(t, "the first run's outcome", func() bool { return b.row(settled.DeliveryID).Status == waybill.Succeeded })
+	poll.Until(t, "the first run's outcome", func() bool { return b.row(settled.DeliveryID).Status == waybill.Succeeded })
 	b.queue.give(slow...)
-	eventually(t, "the slow run", func() bool { return runs.Load() == 2 })
+	poll.Until(t, "the slow run", func() bool { return runs.Load() == 2 })
 
 	before := b.rows()
 	for _, c := range []struct {
@@ -63,9 +64,9 @@ func TestStaleAndDoubledCopiesDoNothing(t *testing.T) {
 	if runs.Load() != 2 {
 		t.Errorf("%d runs, want none but the two", runs.Load())
 	}
-	b.log.wantLines(t, 6, "level=INFO", "message carried a claim the row no longer holds")
-	b.log.wantLines(t, 0, "level=WARN")
-	b.log.wantLines(t, 0, "level=ERROR")
+	b.log.Want(t, 6, "level=INFO", "message carried a claim the row no longer holds")
+	b.log.Want(t, 0, "level=WARN")
+	b.log.Want(t, 0, "level=ERROR")
 	hold <- struct{}{}
 	w.stop()
 }
@@ -90,7 +91,7 @@ func TestCopiesInOneBatchRunOnce(t *testing.T) {
 func TestUnknownReceiverIsGivenBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry(t, succeed, map[string]waybill.Options{"a": {}, "new": {}}))
-	b.fault.registry = registry(t, succeed, map[string]waybill.Options{"a": {}}) // this worker is older
+	b.fault.SetRegistry(registry(t, succeed, map[string]waybill.Options{"a": {}})) // this worker is older
 	w := b.start(worker.Config{})
 	b.fire(2, "parcel.sent", `{}`)
 	messages := b.claim("new")
@@ -103,7 +104,7 @@ func TestUnknownReceiverIsGivenBack(t *testing.T) {
 			t.Errorf("row %+v is offered again at %s, want given back for 5s", r, r.Lease)
 		}
 	}
-	b.log.wantLines(t, 2, "level=WARN", "receiver is not declared in this worker")
+	b.log.Want(t, 2, "level=WARN", "receiver is not declared in this worker")
 	b.seen.wantCount(t, waybill.ObservedRun, 0)
 	b.store.SetClockOffset(time.Until(before.Time().Add(5*time.Second)) - time.Second)
 	if len(b.reclaim()) != 0 {
@@ -124,7 +125,7 @@ func TestEventThatTheReceiverDoesNotKnowStaysOwed(t *testing.T) {
 	b := newBench(t, reg)
 	renamed := waybill.NewRegistry()
 	renamed.Add(waybill.Receiver{Key: "a", Event: "parcel.shipped", Run: run})
-	b.fault.registry = renamed
+	b.fault.SetRegistry(renamed)
 	w := b.start(worker.Config{})
 	b.fire(1, "parcel.sent", `{}`)
 	wantNil(t, b.queue.give(b.claim()...), 1)
@@ -132,7 +133,7 @@ func TestEventThatTheReceiverDoesNotKnowStaysOwed(t *testing.T) {
 	if r.HandedOff != 0 || r.TakenAt != 0 {
 		t.Errorf("row %+v, want it given back", r)
 	}
-	b.log.wantLines(t, 1, "level=WARN", "receiver is not declared for the event", "receiver=a", "event=parcel.sent", "delivery_id=1")
+	b.log.Want(t, 1, "level=WARN", "receiver is not declared for the event", "receiver=a", "event=parcel.sent", "delivery_id=1")
 	w.stop()
 }
 
@@ -140,7 +141,7 @@ func TestEventThatTheReceiverDoesNotKnowStaysOwed(t *testing.T) {
 func TestGivesBackTheCopyThatHolds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry(t, succeed, map[string]waybill.Options{"new": {}}))
-	b.fault.registry = registry(t, succeed, nil)
+	b.fault.SetRegistry(registry(t, succeed, nil))
 	b.queue.linger = make(chan struct{})
 	w := b.start(worker.Config{Slots: 50})
 	b.fire(10, "parcel.sent", `{}`)
@@ -154,7 +155,7 @@ func TestGivesBackTheCopyThatHolds(t *testing.T) {
 		t.Error(err)
 	}
 	for _, r := range b.rows() {
-		if !r.givenBack() {
+		if !r.GivenBack() {
 			t.Errorf("row %+v, want it given back", r)
 		}
 	}

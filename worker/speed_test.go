@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/logtest"
 	"github.com/waybill-go/waybill/worker"
 )
 
@@ -88,7 +89,7 @@ func BenchmarkWorker(b *testing.B) {
 				reg := waybill.NewRegistry()
 				reg.Add(waybill.Receiver{Key: "a", Event: waybill.AnyEvent, Run: succeed})
 				store := &quickStore{reg: reg, commit: commit}
-				logger, _ := newLog()
+				logger, _ := logtest.New()
 				var recorded atomic.Int64
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()

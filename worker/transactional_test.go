@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/store/sqlite"
 	"github.com/waybill-go/waybill/worker"
 )
@@ -58,7 +60,7 @@ func TestTransactionalReceiver(t *testing.T) {
 			w := b.start(worker.Config{})
 			b.fire(1, "parcel.sent", `{"n":7}`)
 			wantNil(t, b.queue.give(b.claim()...), 1)
-			eventually(t, "the outcome to be seen", func() bool { return len(b.seen.of(waybill.ObservedAck)) == 1 })
+			poll.Until(t, "the outcome to be seen", func() bool { return len(b.seen.of(waybill.ObservedAck)) == 1 })
 			w.stop()
 			if r := b.wantRow(1, c.status, c.attempts, c.starts); !strings.Contains(r.Error, c.says) {
 				t.Errorf("last_error %q does not say %q", r.Error, c.says)
@@ -66,7 +68,7 @@ func TestTransactionalReceiver(t *testing.T) {
 			if got := b.number(`SELECT count(*) FROM stock`); got != c.noted {
 				t.Errorf("the receiver's table has %d rows, want %d", got, c.noted)
 			}
-			b.log.wantLines(t, c.warns, "level=WARN", "delivery_id=1")
+			b.log.Want(t, c.warns, "level=WARN", "delivery_id=1")
 		})
 	}
 }
@@ -75,7 +77,7 @@ func TestTransactionalReceiver(t *testing.T) {
 func TestTransactionalReceiverThatLostItsClaim(t *testing.T) {
 	t.Parallel()
 	b := stockBench(t, func(context.Context, *sql.Tx) error { return nil })
-	b.fault.on("RunTx", hook{before: func(context.Context) error {
+	b.fault.On("RunTx", fault.Hook{Before: func(context.Context) error {
 		b.exec(`UPDATE delivery SET lease_expires_at = 1`)
 		if len(b.reclaim()) != 1 {
 			t.Error("the row was not claimed anew")
@@ -94,14 +96,14 @@ func TestTransactionalReceiverThatLostItsClaim(t *testing.T) {
 	}
 	b.seen.wantCount(t, waybill.ObservedLost, 1)
 	b.seen.wantCount(t, waybill.ObservedAck, 0)
-	b.log.wantLines(t, 1, "level=WARN", "the run lost its row", "receiver=stock")
+	b.log.Want(t, 1, "level=WARN", "the run lost its row", "receiver=stock")
 }
 
 // A commit whose answer is lost has happened, and is accounted for as what it was.
 func TestTransactionalReceiverWhoseCommitAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	b := stockBench(t, func(context.Context, *sql.Tx) error { return nil })
-	b.fault.on("RunTx", hook{after: func() error { return errDown }})
+	b.fault.On("RunTx", fault.Hook{After: func() error { return errDown }})
 	w := b.start(worker.Config{})
 	b.fire(1, "parcel.sent", `{"n":7}`)
 	wantNil(t, b.queue.give(b.claim()...), 1)
@@ -114,7 +116,7 @@ func TestTransactionalReceiverWhoseCommitAnswerIsLost(t *testing.T) {
 	if acks := b.seen.of(waybill.ObservedAck); len(acks) != 1 || acks[0].Status != waybill.Succeeded || acks[0].Err != nil {
 		t.Errorf("observed %+v, want one success", acks)
 	}
-	b.log.wantLines(t, 0, "level=WARN")
+	b.log.Want(t, 0, "level=WARN")
 }
 
 // A receiver that could not begin has made no attempt.
@@ -123,7 +125,7 @@ func TestTransactionThatDoesNotBegin(t *testing.T) {
 	b := stockBench(t, func(context.Context, *sql.Tx) error { return nil })
 	var down atomic.Bool
 	down.Store(true)
-	b.fault.on("RunTx", hook{before: func(context.Context) error {
+	b.fault.On("RunTx", fault.Hook{Before: func(context.Context) error {
 		if down.Load() {
 			return errDown
 		}
@@ -132,7 +134,7 @@ func TestTransactionThatDoesNotBegin(t *testing.T) {
 	w := b.start(worker.Config{})
 	b.fire(1, "parcel.sent", `{"n":7}`)
 	wantNil(t, b.queue.give(b.claim()...), 1)
-	b.log.await(t, "level=WARN", "receiver was not run: its transaction did not begin", "delivery_id=1", "receiver=stock", errDown.Error())
+	b.awaitLine("level=WARN", "receiver was not run: its transaction did not begin", "delivery_id=1", "receiver=stock", errDown.Error())
 	if r := b.wantRow(1, waybill.Claimed, 0, 0); r.HandedOff != 0 || r.TakenAt != 0 {
 		t.Errorf("row %+v, want it given back", r)
 	}

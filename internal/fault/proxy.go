@@ -1,6 +1,7 @@
-// Package fault puts a TCP proxy between a test's client and its server, and
-// breaks the network there: connections are reset, refused, or carry nothing
-// any more.
+// Package fault stands between what is tested and what that rests on, and breaks
+// things there. [Proxy] is a TCP proxy between a client and its server:
+// connections are reset, refused, or carry nothing any more. [Store] is a store in
+// front of another: calls fail, hang, or lose their answer.
 package fault
 
 import (

@@ -1,0 +1,25 @@
+// Package poll waits in tests for what other goroutines bring about.
+package poll
+
+import (
+	"testing"
+	"time"
+)
+
+const (
+	// patience is ample on a busy machine, and short of the time after which one
+	// wonders whether the tests hang.
+	patience = 15 * time.Second
+	interval = 5 * time.Millisecond
+)
+
+// Until returns once the condition holds. It ends the test if that takes too long,
+// and says what was waited for.
+func Until(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(interval) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for: %s", what)
+		}
+	}
+}
