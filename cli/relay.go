@@ -164,8 +164,8 @@ func (a *app) relayBackend(cmd *cobra.Command, drain time.Duration, log *slog.Lo
 	return a.openBackend(cmd, drain, log)
 }
 
-// checkLanes refuses lanes that nobody declared, and those for which there is no
-// queue.
+// checkLanes refuses lanes that nobody declared, and those that would do nothing
+// for want of a queue.
 func (a *app) checkLanes(lanes []string, backend wire.Backend) error {
 	seen := map[string]bool{}
 	for _, lane := range lanes {
@@ -176,10 +176,10 @@ func (a *app) checkLanes(lanes []string, backend wire.Backend) error {
 			return usagef("--lane %s is given twice", lane)
 		}
 		seen[lane] = true
-		for _, receiver := range a.registry.LaneReceivers(lane) {
-			if receiver.Site == waybill.SiteTask && backend == nil {
-				return usagef("no backend for receiver %s: set --backend or WAYBILL_BACKEND to redis://user:password@host:6379/0, or local: to run it here", receiver.Key)
-			}
+		// Without a backend a lane may still serve the receivers that run here; the
+		// relay refuses the rows of the others, one by one, and says so.
+		if receivers := a.registry.LaneReceivers(lane); backend == nil && len(receivers) > 0 && !a.runsInRelay(lane) {
+			return usagef("no backend for receiver %s: set --backend or WAYBILL_BACKEND to redis://user:password@host:6379/0, or local: to run it here", receivers[0].Key)
 		}
 	}
 	return nil
