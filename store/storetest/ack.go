@@ -27,7 +27,7 @@ var outcomes = []struct {
 }
 
 // failedOnce returns a row that a worker holds for the second time.
-func (b *bench) failedOnce() *waybill.Delivery {
+func (b *scene) failedOnce() *waybill.Delivery {
 	b.Helper()
 	d := b.taken()
 	b.ack(waybill.Ack{Message: messageOf(d), Outcome: waybill.Outcome{Status: waybill.Failed, Attempted: true, Error: "at first"}})
@@ -37,7 +37,7 @@ func (b *bench) failedOnce() *waybill.Delivery {
 }
 
 // landed says what a row is after an outcome, given what it was before.
-func (b *bench) landed(before Row, outcome waybill.Outcome, attempts, starts int) {
+func (b *scene) landed(before Row, outcome waybill.Outcome, attempts, starts int) {
 	b.Helper()
 	row, now := b.row(before.ID), b.now()
 	want := before
@@ -58,7 +58,7 @@ var ackCases = buildAckCases()
 func buildAckCases() []testCase {
 	var cases []testCase
 	for _, o := range outcomes {
-		cases = append(cases, testCase{"records " + o.name, func(b *bench) {
+		cases = append(cases, testCase{"records " + o.name, func(b *scene) {
 			b.start("a")
 			d := b.failedOnce()
 			before := b.row(d.ID)
@@ -67,7 +67,7 @@ func buildAckCases() []testCase {
 			b.unchanged(func() {
 				sameIDs(b, "landed again", b.ack(waybill.Ack{Message: messageOf(d), Outcome: o.outcome}), nil)
 			})
-		}}, testCase{"changes nothing without the claim: " + o.name, func(b *bench) {
+		}}, testCase{"changes nothing without the claim: " + o.name, func(b *scene) {
 			b.start("a")
 			d := b.failedOnce()
 			wrongBy, wrongAt, unknown, half := messageOf(d), messageOf(d), messageOf(d), messageOf(d)
@@ -89,14 +89,14 @@ func buildAckCases() []testCase {
 }
 
 var ackMore = []testCase{
-	{"lands after the lease if nobody claimed the row", func(b *bench) {
+	{"lands after the lease if nobody claimed the row", func(b *scene) {
 		b.start("a")
 		d := b.taken()
 		b.lapse()
 		sameIDs(b, "landed", b.ack(waybill.Ack{Message: messageOf(d), Outcome: success}), []int64{d.ID})
 		equal(b, "status", b.row(d.ID).Status, waybill.Succeeded)
 	}},
-	{"lands for a row that was never taken", func(b *bench) { // a relay orphans and parks
+	{"lands for a row that was never taken", func(b *scene) { // a relay orphans and parks
 		b.start("a")
 		message := b.claimed(1)[0]
 		before := b.row(message.DeliveryID)
@@ -104,7 +104,7 @@ var ackMore = []testCase{
 		sameIDs(b, "landed", b.ack(waybill.Ack{Message: message, Outcome: outcome}), []int64{message.DeliveryID})
 		b.landed(before, outcome, 0, 0)
 	}},
-	{"records each outcome of a mixed batch on its own row", func(b *bench) {
+	{"records each outcome of a mixed batch on its own row", func(b *scene) {
 		b.start("a", "b")
 		taken := b.take(b.scattered(20)...)
 		equal(b, "taken", len(taken), 40)
@@ -130,14 +130,14 @@ var ackMore = []testCase{
 			b.landed(before[ack.DeliveryID], ack.Outcome, o.attempts-1, o.starts-1)
 		}
 	}},
-	{"leaves a stamp that no later claim repeats", func(b *bench) {
+	{"leaves a stamp that no later claim repeats", func(b *scene) {
 		b.start("a")
 		d := b.taken()
 		b.ack(waybill.Ack{Message: messageOf(d), Outcome: waybill.Outcome{Status: waybill.Failed, Attempted: true}})
 		row := b.row(d.ID)
 		equal(b, "claim", waybill.Claim{By: row.ClaimedBy, At: row.ClaimedAt}, d.Claim)
 	}},
-	{"makes a settled row stay settled", func(b *bench) {
+	{"makes a settled row stay settled", func(b *scene) {
 		b.start("a")
 		d := b.taken()
 		b.ack(waybill.Ack{Message: messageOf(d), Outcome: success})
@@ -149,7 +149,7 @@ var ackMore = []testCase{
 			sameIDs(b, "given back", b.giveBack(waybill.GiveBack{Message: messageOf(d)}), nil)
 		})
 	}},
-	{"brings a failed row back after its wait, by the database's clock", func(b *bench) {
+	{"brings a failed row back after its wait, by the database's clock", func(b *scene) {
 		b.start("a")
 		d := b.taken()
 		due := b.row(d.ID).DueAt
@@ -160,7 +160,7 @@ var ackMore = []testCase{
 		equal(b, "claimed after", len(b.claim(1, "a")), 1)
 		equal(b, "due_at", b.row(d.ID).DueAt, due)
 	}},
-	{"keeps any error text", func(b *bench) {
+	{"keeps any error text", func(b *scene) {
 		b.start("a")
 		receiver, _ := b.reg.Receiver("a")
 		for _, text := range []string{"plain", "nul \x00 and \xff\xfe", "日本語 😀 'quoted' \"\\", strings.Repeat("ü", 5000)} {
@@ -175,7 +175,7 @@ var ackMore = []testCase{
 			}
 		}
 	}},
-	{"is reported by waybill.Record for each outcome, also when repeated", func(b *bench) {
+	{"is reported by waybill.Record for each outcome, also when repeated", func(b *scene) {
 		b.start("a")
 		acks := acksOf(b.take(b.claimed(4)...), success)
 		acks[1].Claim.By = "worker:2"
@@ -187,7 +187,7 @@ var ackMore = []testCase{
 		}
 		equal(b, "attempts", b.count("SELECT sum(attempts) FROM delivery"), 3)
 	}},
-	{"of nothing is nothing", func(b *bench) {
+	{"of nothing is nothing", func(b *scene) {
 		b.start("a")
 		sameIDs(b, "landed", b.ack(), nil)
 	}},

@@ -10,7 +10,7 @@ import (
 const hour = time.Hour
 
 var claimCases = []testCase{
-	{"stamps the row", func(b *bench) {
+	{"stamps the row", func(b *scene) {
 		b.start("a")
 		before := b.parcels(1)[0]
 		got := b.claim(10, "a")
@@ -29,7 +29,7 @@ var claimCases = []testCase{
 			Receiver: "a", AvailableAt: row.AvailableAt,
 		})
 	}},
-	{"takes the oldest first, up to the limit", func(b *bench) {
+	{"takes the oldest first, up to the limit", func(b *scene) {
 		b.start("a", "b")
 		var want []int64
 		for _, offset := range []time.Duration{-1 * hour, -3 * hour, -2 * hour} {
@@ -51,7 +51,7 @@ var claimCases = []testCase{
 		equal(b, "order", got, want)
 		equal(b, "rows left", len(b.claim(100, "a", "b")), 0)
 	}},
-	{"keeps the order for one receiver", func(b *bench) {
+	{"keeps the order for one receiver", func(b *scene) {
 		b.start("a")
 		var want []int64
 		for i := range 3 {
@@ -62,7 +62,7 @@ var claimCases = []testCase{
 		b.SetClock(0)
 		equal(b, "order", claimedIDs(b.claim(10, "a")), want)
 	}},
-	{"takes only what is due", func(b *bench) {
+	{"takes only what is due", func(b *scene) {
 		b.start("a")
 		b.SetClock(time.Minute)
 		b.parcels(1)
@@ -71,7 +71,7 @@ var claimCases = []testCase{
 		b.SetClock(2 * time.Minute)
 		equal(b, "rows after", len(b.claim(10, "a")), 1)
 	}},
-	{"takes only the named receivers", func(b *bench) {
+	{"takes only the named receivers", func(b *scene) {
 		b.start("a", "b", "c", "d")
 		b.parcels(5)
 		for _, row := range b.claim(100, "b") {
@@ -87,12 +87,12 @@ var claimCases = []testCase{
 		equal(b, "rows for no receiver", len(b.claim(100)), 0)
 		equal(b, "rows of c", b.count("SELECT count(*) FROM delivery WHERE receiver = 'c' AND status = 'pending'"), 5)
 	}},
-	{"takes a receiver once that is named twice", func(b *bench) {
+	{"takes a receiver once that is named twice", func(b *scene) {
 		b.start("a")
 		b.parcels(3)
 		equal(b, "rows", len(b.claim(100, "a", "a")), 3)
 	}},
-	{"takes failed rows whose wait is over", func(b *bench) {
+	{"takes failed rows whose wait is over", func(b *scene) {
 		b.start("a")
 		d := b.taken()
 		b.ack(waybill.Ack{Message: messageOf(d), Outcome: waybill.Outcome{Status: waybill.Failed, Attempted: true, Wait: time.Minute}})
@@ -102,7 +102,7 @@ var claimCases = []testCase{
 		equal(b, "rows after", len(got), 1)
 		equal(b, "lost runs", got[0].LostRuns, 0)
 	}},
-	{"never takes settled or claimed rows", func(b *bench) {
+	{"never takes settled or claimed rows", func(b *scene) {
 		b.start("a")
 		rows := b.parcels(5)
 		for i, status := range []string{"succeeded", "dead", "orphaned", "cancelled", "claimed"} {
@@ -110,7 +110,7 @@ var claimCases = []testCase{
 		}
 		b.unchanged(func() { equal(b, "rows", len(b.claim(10, "a")), 0) })
 	}},
-	{"shares no row among claimers", func(b *bench) {
+	{"shares no row among claimers", func(b *scene) {
 		b.start("a", "b")
 		const claimers, parcels = 3, 300
 		b.parcels(parcels)
@@ -148,7 +148,7 @@ var claimCases = []testCase{
 		wg.Wait()
 		equal(b, "rows claimed", len(owner), 2*parcels)
 	}},
-	{"stamps later than ever, under a clock that steps back", func(b *bench) {
+	{"stamps later than ever, under a clock that steps back", func(b *scene) {
 		b.start("a")
 		first := b.claimed(1)[0]
 		last := first.Claim.At
@@ -177,7 +177,7 @@ var claimCases = []testCase{
 			b.Fatalf("stamped %s after %s", got[0].Claim.At, taken[0].Claim.At)
 		}
 	}},
-	{"owed receivers are those with due or waiting rows", func(b *bench) {
+	{"owed receivers are those with due or waiting rows", func(b *scene) {
 		b.start("a", "b", "c", "d")
 		b.parcels(3)
 		b.exec("UPDATE delivery SET status = 'succeeded' WHERE receiver = 'b'")
@@ -201,7 +201,7 @@ var claimCases = []testCase{
 }
 
 // current returns the message of a claimed row, as it is now.
-func (b *bench) current(id int64) waybill.Message {
+func (b *scene) current(id int64) waybill.Message {
 	b.Helper()
 	row := b.row(id)
 	return waybill.Message{DeliveryID: id, Claim: waybill.Claim{By: row.ClaimedBy, At: row.ClaimedAt}}

@@ -8,7 +8,7 @@ import (
 )
 
 var contextCases = []testCase{
-	{"that has ended changes nothing", func(b *bench) {
+	{"that has ended changes nothing", func(b *scene) {
 		b.start("a")
 		b.parcels(3)
 		message := b.claim(1, "a")[0].Message
@@ -53,7 +53,7 @@ var contextCases = []testCase{
 		})
 		b.must(b.Store.Check(b.ctx)) // and the store goes on
 	}},
-	{"ends a listener", func(b *bench) {
+	{"ends a listener", func(b *scene) {
 		b.start("a")
 		ctx, cancel := context.WithCancel(b.ctx)
 		woken := make(chan struct{}, 100)
@@ -81,7 +81,7 @@ var contextCases = []testCase{
 	}},
 }
 
-func (b *bench) await(what string, signal <-chan struct{}) {
+func (b *scene) await(what string, signal <-chan struct{}) {
 	b.Helper()
 	select {
 	case <-signal:

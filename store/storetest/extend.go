@@ -7,7 +7,7 @@ import (
 )
 
 var extendCases = []testCase{
-	{"moves the lease and nothing else", func(b *bench) {
+	{"moves the lease and nothing else", func(b *scene) {
 		b.start("a", "b")
 		messages := b.claimedFor("a", "b")
 		before := b.rows()
@@ -24,7 +24,7 @@ var extendCases = []testCase{
 		}
 		equal(b, "rows but for their leases", after, before)
 	}},
-	{"revives a lapsed lease that nobody claimed", func(b *bench) {
+	{"revives a lapsed lease that nobody claimed", func(b *scene) {
 		b.start("a")
 		message := b.claimed(1)[0]
 		b.lapse()
@@ -33,7 +33,7 @@ var extendCases = []testCase{
 		equal(b, "held", len(ids), 1)
 		equal(b, "lapsed", len(b.lapsed("a")), 0)
 	}},
-	{"needs the claim", func(b *bench) {
+	{"needs the claim", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(4)
 		messages[0].Claim.By = "relay:2"
@@ -53,7 +53,7 @@ var extendCases = []testCase{
 			sameIDs(b, "held of nothing", ids, nil)
 		})
 	}},
-	{"is lost to a later claim", func(b *bench) {
+	{"is lost to a later claim", func(b *scene) {
 		b.start("a")
 		d := b.taken()
 		b.lapse()

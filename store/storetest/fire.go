@@ -12,7 +12,7 @@ import (
 )
 
 var fireCases = []testCase{
-	{"writes one event and a row for each receiver", func(b *bench) {
+	{"writes one event and a row for each receiver", func(b *scene) {
 		b.start("a", "b", "c")
 		ids := b.fire(Parcel{N: 7})
 		rows := b.rows()
@@ -30,7 +30,7 @@ var fireCases = []testCase{
 		}
 		equal(b, "events", b.count("SELECT count(*) FROM event WHERE id = %d AND name = '%s' AND version = 1", ids[0], parcelEvent), 1)
 	}},
-	{"writes nothing when the transaction is rolled back", func(b *bench) {
+	{"writes nothing when the transaction is rolled back", func(b *scene) {
 		b.start("a")
 		err := b.InTx(b.ctx, func(tx any) error {
 			if _, err := b.Fire(b.ctx, tx, Parcel{}, Parcel{}); err != nil {
@@ -44,7 +44,7 @@ var fireCases = []testCase{
 		equal(b, "events", b.count("SELECT count(*) FROM event"), 0)
 		equal(b, "rows", len(b.rows()), 0)
 	}},
-	{"returns the ids in the order of the events", func(b *bench) {
+	{"returns the ids in the order of the events", func(b *scene) {
 		b.start("a")
 		events := make([]any, 50)
 		for i := range events {
@@ -57,17 +57,17 @@ var fireCases = []testCase{
 			equal(b, fmt.Sprintf("id of parcel %d", parcel.N), d.Event.ID, ids[parcel.N])
 		}
 	}},
-	{"of nothing is nothing", func(b *bench) {
+	{"of nothing is nothing", func(b *scene) {
 		b.start("a")
 		equal(b, "ids", len(b.fire()), 0)
 	}},
-	{"of an event without receivers keeps the event", func(b *bench) {
+	{"of an event without receivers keeps the event", func(b *scene) {
 		b.start()
 		b.fire(Parcel{})
 		equal(b, "events", b.count("SELECT count(*) FROM event"), 1)
 		equal(b, "rows", len(b.rows()), 0)
 	}},
-	{"refuses an undeclared event and writes nothing", func(b *bench) {
+	{"refuses an undeclared event and writes nothing", func(b *scene) {
 		b.start("a")
 		err := b.InTx(b.ctx, func(tx any) error {
 			_, err := b.Fire(b.ctx, tx, Parcel{}, struct{ X int }{1})
@@ -76,7 +76,7 @@ var fireCases = []testCase{
 		wantErr(b, "fire", err)
 		equal(b, "events", b.count("SELECT count(*) FROM event"), 0)
 	}},
-	{"writes one row for each distinct target", func(b *bench) {
+	{"writes one row for each distinct target", func(b *scene) {
 		fanOut(b, func() []string { return []string{"x", "y", "x", "ünïcode", "y"} })
 		b.fire(Parcel{})
 		rows := b.rows()
@@ -86,12 +86,12 @@ var fireCases = []testCase{
 			equal(b, "digest", rows[i].TargetDigest, waybill.TargetDigest(target))
 		}
 	}},
-	{"writes no row without targets", func(b *bench) {
+	{"writes no row without targets", func(b *scene) {
 		fanOut(b, func() []string { return nil })
 		b.fire(Parcel{})
 		equal(b, "rows", len(b.rows()), 0)
 	}},
-	{"writes 20,000 targets", func(b *bench) {
+	{"writes 20,000 targets", func(b *scene) {
 		targets := make([]string, 20_000)
 		for i := range targets {
 			targets[i] = fmt.Sprintf("https://example.test/hooks/%d?%s", i, strings.Repeat("x", i%300))
@@ -106,7 +106,7 @@ var fireCases = []testCase{
 			}
 		}
 	}},
-	{"resolves targets in the firing transaction", func(b *bench) {
+	{"resolves targets in the firing transaction", func(b *scene) {
 		waybill.Declare[Parcel](b.reg, parcelEvent, waybill.EventOptions{})
 		waybill.On(b.reg, "fan", func(context.Context, Parcel) error { return nil }, waybill.Options{
 			Targets: waybill.TargetsOfTx(func(ctx context.Context, tx any, p Parcel) ([]string, error) {
@@ -127,7 +127,7 @@ var fireCases = []testCase{
 		b.fire(Parcel{})
 		equal(b, "effects after the commit", b.count("SELECT count(*) FROM effect"), 1)
 	}},
-	{"fails with the error of the targets", func(b *bench) {
+	{"fails with the error of the targets", func(b *scene) {
 		waybill.Declare[Parcel](b.reg, parcelEvent, waybill.EventOptions{})
 		broken := errors.New("no address book")
 		waybill.On(b.reg, "fan", func(context.Context, Parcel) error { return nil }, waybill.Options{
@@ -142,7 +142,7 @@ var fireCases = []testCase{
 			b.Fatalf("got %v, want the targets' error", err)
 		}
 	}},
-	{"keeps the payload byte for byte", func(b *bench) {
+	{"keeps the payload byte for byte", func(b *scene) {
 		waybill.OnAny(b.reg, "any", func(context.Context, *waybill.Delivery) error { return nil }, waybill.Options{})
 		b.start()
 		events := make([]any, len(payloads))
@@ -160,7 +160,7 @@ var fireCases = []testCase{
 			}
 		}
 	}},
-	{"keeps headers and version", func(b *bench) {
+	{"keeps headers and version", func(b *scene) {
 		waybill.OnAny(b.reg, "any", func(context.Context, *waybill.Delivery) error { return nil }, waybill.Options{})
 		b.start()
 		headers := map[string]string{"trace": "00-ab", "Ünïcode \"x\"": "line\nbreak\t\\ 😀", "empty": ""}
@@ -180,7 +180,7 @@ var fireCases = []testCase{
 			}
 		}
 	}},
-	{"freezes max attempts", func(b *bench) {
+	{"freezes max attempts", func(b *scene) {
 		waybill.Declare[Parcel](b.reg, parcelEvent, waybill.EventOptions{})
 		waybill.On(b.reg, "stubborn", func(context.Context, Parcel) error { return nil }, waybill.Options{MaxAttempts: 17})
 		b.start()
@@ -188,7 +188,7 @@ var fireCases = []testCase{
 		got := b.take(messagesOf(b.claim(1, "stubborn"))...)
 		equal(b, "max attempts of the delivery", got[0].MaxAttempts, 17)
 	}},
-	{"takes the store's clock", func(b *bench) {
+	{"takes the store's clock", func(b *scene) {
 		b.start("a")
 		real := b.now()
 		b.SetClock(3 * day)
@@ -215,7 +215,7 @@ var payloads = []struct{ name, json string }{
 	{"deep", strings.Repeat("[", 900) + strings.Repeat("]", 900)},
 }
 
-func fanOut(b *bench, targets func() []string) {
+func fanOut(b *scene, targets func() []string) {
 	waybill.Declare[Parcel](b.reg, parcelEvent, waybill.EventOptions{})
 	waybill.On(b.reg, "fan", func(context.Context, Parcel) error { return nil }, waybill.Options{
 		Targets: waybill.TargetsOf(func(context.Context, Parcel) ([]string, error) { return targets(), nil }),

@@ -6,7 +6,7 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
-func (b *bench) giveBack(rows ...waybill.GiveBack) []int64 {
+func (b *scene) giveBack(rows ...waybill.GiveBack) []int64 {
 	b.Helper()
 	ids, err := b.Store.GiveBack(b.ctx, rows)
 	b.must(err)
@@ -14,7 +14,7 @@ func (b *bench) giveBack(rows ...waybill.GiveBack) []int64 {
 }
 
 var giveBackCases = []testCase{
-	{"keeps the row's place and lets it be claimed at once", func(b *bench) {
+	{"keeps the row's place and lets it be claimed at once", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(3)
 		before := b.row(messages[1].DeliveryID)
@@ -28,7 +28,7 @@ var giveBackCases = []testCase{
 		equal(b, "available_at", got[0].AvailableAt, before.AvailableAt)
 		equal(b, "lost runs", got[0].LostRuns, 0)
 	}},
-	{"waits out the delay", func(b *bench) {
+	{"waits out the delay", func(b *scene) {
 		b.start("a")
 		message := b.claimed(1)[0]
 		b.giveBack(waybill.GiveBack{Message: message, Delay: time.Minute})
@@ -37,7 +37,7 @@ var giveBackCases = []testCase{
 		b.SetClock(2 * time.Minute)
 		equal(b, "rows after", len(b.lapsed("a")), 1)
 	}},
-	{"undoes the start of a run", func(b *bench) {
+	{"undoes the start of a run", func(b *scene) {
 		b.start("a")
 		d := b.taken()
 		equal(b, "starts while it runs", b.row(d.ID).Starts, 1)
@@ -50,7 +50,7 @@ var giveBackCases = []testCase{
 		equal(b, "again", len(b.giveBack(waybill.GiveBack{Message: messageOf(d)})), 1)
 		equal(b, "starts after the second time", b.row(d.ID).Starts, 0)
 	}},
-	{"needs the claim", func(b *bench) {
+	{"needs the claim", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(4)
 		wrongBy, wrongAt, settled, unknown := messages[0], messages[1], messages[2], messages[3]
@@ -65,14 +65,14 @@ var giveBackCases = []testCase{
 			), nil)
 		})
 	}},
-	{"is lost to a later claim", func(b *bench) {
+	{"is lost to a later claim", func(b *scene) {
 		b.start("a")
 		message := b.claimed(1)[0]
 		b.lapse()
 		equal(b, "reclaimed", len(b.lapsed("a")), 1)
 		b.unchanged(func() { sameIDs(b, "given back", b.giveBack(waybill.GiveBack{Message: message}), nil) })
 	}},
-	{"has a delay for each row", func(b *bench) {
+	{"has a delay for each row", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(3)
 		b.giveBack(
@@ -85,11 +85,11 @@ var giveBackCases = []testCase{
 		near(b, "lease of the third", b.row(messages[2].DeliveryID).LeaseExpiresAt, now.Add(3*time.Minute))
 		equal(b, "rows at once", claimedIDs(b.lapsed("a")), []int64{messages[1].DeliveryID})
 	}},
-	{"of nothing is nothing", func(b *bench) {
+	{"of nothing is nothing", func(b *scene) {
 		b.start("a")
 		sameIDs(b, "given back", b.giveBack(), nil)
 	}},
-	{"does not stop a message that still arrives", func(b *bench) {
+	{"does not stop a message that still arrives", func(b *scene) {
 		b.start("a")
 		message := b.claimed(1)[0]
 		b.giveBack(waybill.GiveBack{Message: message})

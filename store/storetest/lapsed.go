@@ -8,10 +8,10 @@ import (
 )
 
 // lapse moves the clock past every lease that a case has stamped.
-func (b *bench) lapse() { b.SetClock(hour) }
+func (b *scene) lapse() { b.SetClock(hour) }
 
 var lapsedCases = []testCase{
-	{"takes only rows whose lease is over", func(b *bench) {
+	{"takes only rows whose lease is over", func(b *scene) {
 		b.start("a")
 		b.parcels(3)
 		claimed := b.claim(2, "a")
@@ -22,7 +22,7 @@ var lapsedCases = []testCase{
 		sameIDs(b, "rows after", claimedIDs(b.lapsed("a")), claimedIDs(claimed))
 		equal(b, "rows again", len(b.lapsed("a")), 0)
 	}},
-	{"stamps the row like a claim", func(b *bench) {
+	{"stamps the row like a claim", func(b *scene) {
 		b.start("a")
 		d := b.taken()
 		before := b.row(d.ID)
@@ -41,7 +41,7 @@ var lapsedCases = []testCase{
 			Message: b.current(d.ID), Receiver: "a", AvailableAt: row.AvailableAt, LostRuns: 1,
 		})
 	}},
-	{"counts runs that were begun and lost", func(b *bench) {
+	{"counts runs that were begun and lost", func(b *scene) {
 		b.start("a")
 		d := b.taken()
 		for lost := 1; lost <= 3; lost++ {
@@ -56,13 +56,13 @@ var lapsedCases = []testCase{
 		equal(b, "rows", len(got), 1)
 		equal(b, "lost runs beside a recorded one", got[0].LostRuns, 3)
 	}},
-	{"charges nothing for a wait in the queue", func(b *bench) {
+	{"charges nothing for a wait in the queue", func(b *scene) {
 		b.start("a")
 		b.claimed(1)
 		b.lapse()
 		equal(b, "lost runs", b.lapsed("a")[0].LostRuns, 0)
 	}},
-	{"takes the oldest first, up to the limit", func(b *bench) {
+	{"takes the oldest first, up to the limit", func(b *scene) {
 		b.start("a", "b")
 		for _, offset := range []time.Duration{-1 * hour, -3 * hour, -2 * hour} {
 			b.SetClock(offset)
@@ -83,7 +83,7 @@ var lapsedCases = []testCase{
 		}
 		equal(b, "order", got, []int64{rows[2].ID, rows[3].ID, rows[4].ID, rows[5].ID, rows[0].ID, rows[1].ID})
 	}},
-	{"takes those of the named receivers, or all but some", func(b *bench) {
+	{"takes those of the named receivers, or all but some", func(b *scene) {
 		b.start("a", "b", "c")
 		b.parcels(1)
 		for _, c := range []struct {
@@ -112,7 +112,7 @@ var lapsedCases = []testCase{
 			equal(b, "receivers", keys, c.want)
 		}
 	}},
-	{"never takes settled or waiting rows", func(b *bench) {
+	{"never takes settled or waiting rows", func(b *scene) {
 		b.start("a")
 		rows := b.parcels(6)
 		b.claim(6, "a")
@@ -122,10 +122,10 @@ var lapsedCases = []testCase{
 		b.lapse()
 		b.unchanged(func() { equal(b, "rows", len(b.lapsed("a")), 0) })
 	}},
-	{"shares no row among claimers", func(b *bench) {
+	{"shares no row among claimers", func(b *scene) {
 		b.start("a")
 		b.claimed(200)
-		others := []*bench{b.second(), b.second(), b.second()}
+		others := []*scene{b.second(), b.second(), b.second()}
 		var (
 			mu   sync.Mutex
 			seen = map[int64]bool{}

@@ -9,7 +9,7 @@ import (
 )
 
 var migrateCases = []testCase{
-	{"goes up, down and up again", func(b *bench) {
+	{"goes up, down and up again", func(b *scene) {
 		b.start("a")
 		b.must(b.Store.Check(b.ctx))
 		steps := b.steps(true)
@@ -39,7 +39,7 @@ var migrateCases = []testCase{
 		equal(b, "rows", len(b.rows()), 0)
 		equal(b, "rows after a fire", len(b.parcels(1)), 1)
 	}},
-	{"is the same by hand", func(b *bench) {
+	{"is the same by hand", func(b *scene) {
 		b.start("a")
 		b.blank()
 		b.checkSays("bridge migrate")
@@ -54,7 +54,7 @@ var migrateCases = []testCase{
 		_, err = b.Migrator.Down(b.ctx)
 		b.must(err)
 	}},
-	{"is safe for two at once", func(b *bench) {
+	{"is safe for two at once", func(b *scene) {
 		b.start("a")
 		for range 3 {
 			b.blank()
@@ -79,7 +79,7 @@ var migrateCases = []testCase{
 			b.must(b.Store.Check(b.ctx))
 		}
 	}},
-	{"of a newer release is left alone", func(b *bench) {
+	{"of a newer release is left alone", func(b *scene) {
 		b.start("a")
 		b.exec("INSERT INTO schema_version (version_id, is_applied) VALUES (99999, true)")
 		b.checkSays("upgrade")
@@ -90,7 +90,7 @@ var migrateCases = []testCase{
 }
 
 // blank takes everything away that Up made.
-func (b *bench) blank() {
+func (b *scene) blank() {
 	b.Helper()
 	for {
 		down, err := b.Migrator.Down(b.ctx)
@@ -103,7 +103,7 @@ func (b *bench) blank() {
 }
 
 // steps returns all steps there are, which must be applied, or not.
-func (b *bench) steps(applied bool) []waybill.Migration {
+func (b *scene) steps(applied bool) []waybill.Migration {
 	b.Helper()
 	steps, err := b.Migrator.Status(b.ctx)
 	b.must(err)
@@ -125,7 +125,7 @@ func (b *bench) steps(applied bool) []waybill.Migration {
 }
 
 // checkSays wants an error of one line that holds the text.
-func (b *bench) checkSays(text string) {
+func (b *scene) checkSays(text string) {
 	b.Helper()
 	err := b.Store.Check(b.ctx)
 	wantErr(b, "Check", err)

@@ -8,7 +8,7 @@ import (
 
 // refusalCases hold waybill.Take, which classes refusals, to what Look reports.
 var refusalCases = []testCase{
-	{"is classed for each message", func(b *bench) {
+	{"is classed for each message", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(9)
 		names := []waybill.Refusal{
@@ -43,7 +43,7 @@ var refusalCases = []testCase{
 			equal(b, fmt.Sprintf("answer %d has a delivery", i), answer.Delivery != nil, names[i] == "")
 		}
 	}},
-	{"of an unknown receiver leaves the row held", func(b *bench) {
+	{"of an unknown receiver leaves the row held", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(1)
 		b.exec("UPDATE delivery SET receiver = 'elsewhere'")
@@ -53,7 +53,7 @@ var refusalCases = []testCase{
 			equal(b, "refusal", answers[0].Refused, waybill.RefusedReceiver)
 		})
 	}},
-	{"of a copy in the same batch", func(b *bench) {
+	{"of a copy in the same batch", func(b *scene) {
 		b.start("a")
 		message := b.claimed(1)[0]
 		answers, err := waybill.Take(b.ctx, b.Store, workerID, []waybill.Message{message, message})
@@ -61,7 +61,7 @@ var refusalCases = []testCase{
 		equal(b, "first", answers[0].Refused, "")
 		equal(b, "second", answers[1].Refused, waybill.RefusedTaken)
 	}},
-	{"is looked up from the row as it is", func(b *bench) {
+	{"is looked up from the row as it is", func(b *scene) {
 		b.start("a")
 		d := b.taken()
 		row := b.row(d.ID)

@@ -10,7 +10,7 @@ import (
 
 // withEffects returns a delivery as a worker holds it, beside an empty table for
 // what its runs write.
-func (b *bench) withEffects() *waybill.Delivery {
+func (b *scene) withEffects() *waybill.Delivery {
 	b.Helper()
 	b.start("a")
 	b.exec("CREATE TABLE effect (n bigint)")
@@ -18,17 +18,17 @@ func (b *bench) withEffects() *waybill.Delivery {
 }
 
 // effect is what a run writes in its transaction.
-func (b *bench) effect(ctx context.Context, tx any) error {
+func (b *scene) effect(ctx context.Context, tx any) error {
 	return b.ExecTx(ctx, tx, "INSERT INTO effect VALUES (1)")
 }
 
-func (b *bench) wantEffects(n int64) {
+func (b *scene) wantEffects(n int64) {
 	b.Helper()
 	equal(b, "effects", b.count("SELECT count(*) FROM effect"), n)
 }
 
 var runTxCases = []testCase{
-	{"commits the effect and the outcome together", func(b *bench) {
+	{"commits the effect and the outcome together", func(b *scene) {
 		for i, o := range outcomes {
 			if i == 0 {
 				b.withEffects()
@@ -44,7 +44,7 @@ var runTxCases = []testCase{
 			b.landed(before, o.outcome, o.attempts-1, o.starts-1)
 		}
 	}},
-	{"rolls the effect back with the run's error", func(b *bench) {
+	{"rolls the effect back with the run's error", func(b *scene) {
 		d := b.withEffects()
 		broken := errors.New("out of stock")
 		b.unchanged(func() {
@@ -58,7 +58,7 @@ var runTxCases = []testCase{
 		})
 		b.wantEffects(0)
 	}},
-	{"rolls the effect back when the claim was lost", func(b *bench) {
+	{"rolls the effect back when the claim was lost", func(b *scene) {
 		d := b.withEffects()
 		b.lapse()
 		equal(b, "reclaimed", len(b.lapsed("a")), 1)
@@ -69,7 +69,7 @@ var runTxCases = []testCase{
 		})
 		b.wantEffects(0)
 	}},
-	{"rolls the effect back on a panic, which passes through", func(b *bench) {
+	{"rolls the effect back on a panic, which passes through", func(b *scene) {
 		d := b.withEffects()
 		b.unchanged(func() {
 			defer func() { equal(b, "panic", recover(), any("boom")) }()
@@ -82,7 +82,7 @@ var runTxCases = []testCase{
 		b.wantEffects(0)
 		sameIDs(b, "landed afterwards", b.ack(waybill.Ack{Message: messageOf(d), Outcome: success}), []int64{d.ID})
 	}},
-	{"records what can be recorded when the run's context has ended", func(b *bench) {
+	{"records what can be recorded when the run's context has ended", func(b *scene) {
 		d := b.withEffects()
 		ctx, cancel := context.WithCancel(b.ctx)
 		landed, err := b.Store.RunTx(ctx, waybill.Ack{Message: messageOf(d), Outcome: success}, func(ctx context.Context, tx any) error {
@@ -93,7 +93,7 @@ var runTxCases = []testCase{
 		equal(b, "landed", landed, true)
 		b.wantEffects(1)
 	}},
-	{"does not begin under a context that has ended", func(b *bench) {
+	{"does not begin under a context that has ended", func(b *scene) {
 		d := b.withEffects()
 		ctx, cancel := context.WithCancel(b.ctx)
 		cancel()
@@ -103,7 +103,7 @@ var runTxCases = []testCase{
 		})
 		b.wantEffects(0)
 	}},
-	{"lands once for two runs of one row", func(b *bench) {
+	{"lands once for two runs of one row", func(b *scene) {
 		d := b.withEffects()
 		results := make(chan bool, 2)
 		for _, store := range []Store{b.Store, b.second().Store} {
@@ -119,7 +119,7 @@ var runTxCases = []testCase{
 		equal(b, "exactly one landed", first != second, true)
 		b.wantEffects(1)
 	}},
-	{"stamps the outcome by the clock and not by the transaction's begin", func(b *bench) {
+	{"stamps the outcome by the clock and not by the transaction's begin", func(b *scene) {
 		d := b.withEffects()
 		var during waybill.Stamp
 		_, err := b.Store.RunTx(b.ctx, waybill.Ack{Message: messageOf(d), Outcome: success}, func(ctx context.Context, tx any) error {
@@ -132,7 +132,7 @@ var runTxCases = []testCase{
 			b.Fatalf("settled at %s, before the run ended at %s", settled, during)
 		}
 	}},
-	{"fires in the run's transaction", func(b *bench) {
+	{"fires in the run's transaction", func(b *scene) {
 		d := b.withEffects()
 		run := func(fail error) func(context.Context, any) error {
 			return func(ctx context.Context, tx any) error {
@@ -147,7 +147,7 @@ var runTxCases = []testCase{
 		b.must(err)
 		equal(b, "rows after the commit", len(b.rows()), 2)
 	}},
-	{"runs the receivers that declare its kind", func(b *bench) {
+	{"runs the receivers that declare its kind", func(b *scene) {
 		b.start("a")
 		if b.Store.TxKind() == "" {
 			b.Fatal("TxKind is empty")

@@ -10,14 +10,14 @@ import (
 )
 
 var statusCases = []testCase{
-	{"tells the store's clock", func(b *bench) {
+	{"tells the store's clock", func(b *scene) {
 		b.start()
 		real := b.now()
 		near(b, "now", real, waybill.StampOf(time.Now()))
 		b.SetClock(-3 * hour)
 		near(b, "now, three hours back", b.now(), real.Add(-3*hour))
 	}},
-	{"tallies rows by receiver and status", func(b *bench) {
+	{"tallies rows by receiver and status", func(b *scene) {
 		b.start("a", "b")
 		equal(b, "tallies of nothing", b.tallies(), nil)
 		b.SetClock(-hour)
@@ -35,7 +35,7 @@ var statusCases = []testCase{
 			{Receiver: "b", Status: waybill.Pending, Rows: 1, OldestDue: rows[5].DueAt},
 		})
 	}},
-	{"counts owed rows by event", func(b *bench) {
+	{"counts owed rows by event", func(b *scene) {
 		waybill.OnAny(b.reg, "any", func(context.Context, *waybill.Delivery) error { return nil }, waybill.Options{})
 		b.start("a")
 		b.parcels(3)
@@ -64,7 +64,7 @@ var statusCases = []testCase{
 }
 
 // tallies returns the store's tallies in a fixed order.
-func (b *bench) tallies() []waybill.Tally {
+func (b *scene) tallies() []waybill.Tally {
 	b.Helper()
 	tallies, err := b.Store.Tallies(b.ctx)
 	b.must(err)

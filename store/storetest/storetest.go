@@ -100,7 +100,7 @@ func Run(t *testing.T, open Open) {
 			for _, c := range group.cases {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
-					c.run(newBench(t, open))
+					c.run(newScene(t, open))
 				})
 			}
 		})
@@ -109,5 +109,5 @@ func Run(t *testing.T, open Open) {
 
 type testCase struct {
 	name string
-	run  func(b *bench)
+	run  func(b *scene)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 var takeCases = []testCase{
-	{"moves the claim to the worker", func(b *bench) {
+	{"moves the claim to the worker", func(b *scene) {
 		b.start("a")
 		event := b.fire(Parcel{N: 7, Note: "fragile"})[0]
 		message := b.claim(1, "a")[0].Message
@@ -43,7 +43,7 @@ var takeCases = []testCase{
 			Claim: waybill.Claim{By: workerID, At: row.ClaimedAt}, Lease: ownLease,
 		})
 	}},
-	{"stamps each receiver's own lease", func(b *bench) {
+	{"stamps each receiver's own lease", func(b *scene) {
 		leases := map[string]time.Duration{"quick": 15 * time.Second, "slow": 2 * time.Hour, "odd": 1234567 * time.Microsecond}
 		waybill.Declare[Parcel](b.reg, parcelEvent, waybill.EventOptions{})
 		for key, lease := range leases {
@@ -56,7 +56,7 @@ var takeCases = []testCase{
 			equal(b, "lease of the row", row.LeaseExpiresAt, row.TakenAt.Add(leases[d.Receiver]))
 		}
 	}},
-	{"needs both halves of the claim", func(b *bench) {
+	{"needs both halves of the claim", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(6)
 		for i, spoil := range []func(*waybill.Message){
@@ -71,7 +71,7 @@ var takeCases = []testCase{
 		}
 		b.unchanged(func() { equal(b, "taken", len(b.take(messages...)), 0) })
 	}},
-	{"matches each id with its own claim only", func(b *bench) {
+	{"matches each id with its own claim only", func(b *scene) {
 		b.start("a")
 		b.parcels(2)
 		first := b.claim(1, "a")[0].Message
@@ -82,7 +82,7 @@ var takeCases = []testCase{
 		}
 		b.unchanged(func() { equal(b, "taken", len(b.take(first, second)), 0) })
 	}},
-	{"happens once", func(b *bench) {
+	{"happens once", func(b *scene) {
 		b.start("a")
 		message := b.claimed(1)[0]
 		equal(b, "taken", len(b.take(message)), 1)
@@ -91,10 +91,10 @@ var takeCases = []testCase{
 			equal(b, "taken by another", len(b.takeAs("worker:2", message)), 0)
 		})
 	}},
-	{"has one winner", func(b *bench) {
+	{"has one winner", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(40)
-		stores := []*bench{b.second(), b.second(), b.second(), b.second()}
+		stores := []*scene{b.second(), b.second(), b.second(), b.second()}
 		var (
 			won atomic.Int64
 			wg  sync.WaitGroup
@@ -122,13 +122,13 @@ var takeCases = []testCase{
 		equal(b, "takes that won", won.Load(), int64(len(messages)))
 		equal(b, "starts", b.count("SELECT sum(starts) FROM delivery"), int64(len(messages)))
 	}},
-	{"asks for the claim and not for the lease", func(b *bench) {
+	{"asks for the claim and not for the lease", func(b *scene) {
 		b.start("a")
 		message := b.claimed(1)[0]
 		b.lapse()
 		equal(b, "taken", len(b.take(message)), 1)
 	}},
-	{"is lost to a later claim", func(b *bench) {
+	{"is lost to a later claim", func(b *scene) {
 		b.start("a")
 		message := b.claimed(1)[0]
 		b.lapse()
@@ -137,7 +137,7 @@ var takeCases = []testCase{
 		b.unchanged(func() { equal(b, "taken under the old claim", len(b.take(message)), 0) })
 		equal(b, "taken under the new one", len(b.take(again[0].Message)), 1)
 	}},
-	{"refuses rows that are not claimed", func(b *bench) {
+	{"refuses rows that are not claimed", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(6)
 		for i, status := range []string{"succeeded", "dead", "orphaned", "cancelled", "pending", "failed"} {
@@ -145,7 +145,7 @@ var takeCases = []testCase{
 		}
 		b.unchanged(func() { equal(b, "taken", len(b.take(messages...)), 0) })
 	}},
-	{"refuses receivers it has no lease for", func(b *bench) {
+	{"refuses receivers it has no lease for", func(b *scene) {
 		b.start("a", "b")
 		b.parcels(1)
 		messages := messagesOf(b.claim(10, "a", "b"))
@@ -161,7 +161,7 @@ var takeCases = []testCase{
 			equal(b, "taken without leases", len(taken), 0)
 		})
 	}},
-	{"takes a hundred rows of a hundred claims", func(b *bench) {
+	{"takes a hundred rows of a hundred claims", func(b *scene) {
 		b.start("a", "b")
 		messages := b.scattered(50)
 		stamps := map[waybill.Stamp]bool{}
@@ -175,7 +175,7 @@ var takeCases = []testCase{
 		equal(b, "starts of the wrong one", b.row(messages[17].DeliveryID).Starts, 0)
 		equal(b, "acknowledged", len(b.ack(acksOf(taken, success)...)), 99)
 	}},
-	{"shares one event among its deliveries", func(b *bench) {
+	{"shares one event among its deliveries", func(b *scene) {
 		b.start("a", "b", "c")
 		taken := b.take(b.claimedFor("a", "b", "c")...)
 		equal(b, "taken", len(taken), 3)
@@ -183,7 +183,7 @@ var takeCases = []testCase{
 			b.Fatal("the deliveries of one event hold copies of it")
 		}
 	}},
-	{"counts attempts from the recorded outcomes", func(b *bench) {
+	{"counts attempts from the recorded outcomes", func(b *scene) {
 		b.start("a")
 		b.parcels(1)
 		for attempt := 1; attempt <= 3; attempt++ {
@@ -194,11 +194,11 @@ var takeCases = []testCase{
 			b.ack(waybill.Ack{Message: messageOf(taken[0]), Outcome: waybill.Outcome{Status: waybill.Failed, Attempted: true}})
 		}
 	}},
-	{"of nothing is nothing", func(b *bench) {
+	{"of nothing is nothing", func(b *scene) {
 		b.start("a")
 		equal(b, "taken", len(b.take()), 0)
 	}},
-	{"does not deadlock with batches in another order", func(b *bench) {
+	{"does not deadlock with batches in another order", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(200)
 		backward := make([]waybill.Message, 0, len(messages))
@@ -230,7 +230,7 @@ var takeCases = []testCase{
 }
 
 // claimedFor fires one parcel and claims its rows of the given receivers at once.
-func (b *bench) claimedFor(receivers ...string) []waybill.Message {
+func (b *scene) claimedFor(receivers ...string) []waybill.Message {
 	b.Helper()
 	b.parcels(1)
 	rows := b.claim(len(receivers), receivers...)
@@ -240,7 +240,7 @@ func (b *bench) claimedFor(receivers ...string) []waybill.Message {
 
 // scattered fires n parcels and claims their rows one by one: each has a stamp
 // of its own.
-func (b *bench) scattered(n int) []waybill.Message {
+func (b *scene) scattered(n int) []waybill.Message {
 	b.Helper()
 	b.parcels(n)
 	receivers := waybill.Keys(b.reg.Receivers())

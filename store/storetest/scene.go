@@ -29,8 +29,8 @@ const (
 	tolerance = 20 * time.Second // between two readings of a clock in one case
 )
 
-// bench is what a case works at.
-type bench struct {
+// scene is what a case plays in.
+type scene struct {
 	*testing.T
 	Harness
 	ctx  context.Context
@@ -38,15 +38,15 @@ type bench struct {
 	open Open
 }
 
-func newBench(t *testing.T, open Open) *bench {
+func newScene(t *testing.T, open Open) *scene {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
-	return &bench{T: t, ctx: ctx, reg: waybill.NewRegistry(), open: open}
+	return &scene{T: t, ctx: ctx, reg: waybill.NewRegistry(), open: open}
 }
 
 // start opens the store with plain receivers of Parcel by these keys, beside
 // whatever the case has declared before.
-func (b *bench) start(keys ...string) {
+func (b *scene) start(keys ...string) {
 	b.Helper()
 	waybill.Declare[Parcel](b.reg, parcelEvent, waybill.EventOptions{})
 	for _, key := range keys {
@@ -59,14 +59,14 @@ func (b *bench) start(keys ...string) {
 }
 
 // second opens another store on the same database.
-func (b *bench) second() *bench {
+func (b *scene) second() *scene {
 	b.Helper()
 	other := *b
 	other.Harness = b.Second(b.T, b.reg)
 	return &other
 }
 
-func (b *bench) must(err error) {
+func (b *scene) must(err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
@@ -74,7 +74,7 @@ func (b *bench) must(err error) {
 }
 
 // fire fires events in one transaction and returns their ids.
-func (b *bench) fire(events ...any) []int64 {
+func (b *scene) fire(events ...any) []int64 {
 	b.Helper()
 	var ids []int64
 	b.must(b.InTx(b.ctx, func(tx any) (err error) {
@@ -88,7 +88,7 @@ func (b *bench) fire(events ...any) []int64 {
 }
 
 // parcels fires n parcels in one transaction and returns all rows there are.
-func (b *bench) parcels(n int) []Row {
+func (b *scene) parcels(n int) []Row {
 	b.Helper()
 	events := make([]any, n)
 	for i := range events {
@@ -98,14 +98,14 @@ func (b *bench) parcels(n int) []Row {
 	return b.rows()
 }
 
-func (b *bench) rows() []Row {
+func (b *scene) rows() []Row {
 	b.Helper()
 	rows, err := b.Rows(b.ctx)
 	b.must(err)
 	return rows
 }
 
-func (b *bench) row(id int64) Row {
+func (b *scene) row(id int64) Row {
 	b.Helper()
 	for _, row := range b.rows() {
 		if row.ID == id {
@@ -116,33 +116,33 @@ func (b *bench) row(id int64) Row {
 	return Row{}
 }
 
-func (b *bench) now() waybill.Stamp {
+func (b *scene) now() waybill.Stamp {
 	b.Helper()
 	now, err := b.Store.Now(b.ctx)
 	b.must(err)
 	return now
 }
 
-func (b *bench) exec(format string, args ...any) {
+func (b *scene) exec(format string, args ...any) {
 	b.Helper()
 	b.must(b.Exec(b.ctx, fmt.Sprintf(format, args...)))
 }
 
-func (b *bench) count(format string, args ...any) int64 {
+func (b *scene) count(format string, args ...any) int64 {
 	b.Helper()
 	n, err := b.Int(b.ctx, fmt.Sprintf(format, args...))
 	b.must(err)
 	return n
 }
 
-func (b *bench) claim(limit int, receivers ...string) []waybill.ClaimedRow {
+func (b *scene) claim(limit int, receivers ...string) []waybill.ClaimedRow {
 	b.Helper()
 	rows, err := b.Store.Claim(b.ctx, waybill.ClaimRequest{By: relayID, Receivers: receivers, Limit: limit, Lease: stamped})
 	b.must(err)
 	return rows
 }
 
-func (b *bench) lapsed(receivers ...string) []waybill.ClaimedRow {
+func (b *scene) lapsed(receivers ...string) []waybill.ClaimedRow {
 	b.Helper()
 	rows, err := b.Store.ClaimLapsed(b.ctx, waybill.LapsedRequest{By: relayID, Receivers: receivers, Limit: 100, Lease: stamped})
 	b.must(err)
@@ -150,20 +150,20 @@ func (b *bench) lapsed(receivers ...string) []waybill.ClaimedRow {
 }
 
 // takeAs takes with the leases of the registry.
-func (b *bench) takeAs(by string, messages ...waybill.Message) []*waybill.Delivery {
+func (b *scene) takeAs(by string, messages ...waybill.Message) []*waybill.Delivery {
 	b.Helper()
 	taken, err := b.Store.Take(b.ctx, waybill.TakeRequest{By: by, Messages: messages, Leases: b.reg.Leases()})
 	b.must(err)
 	return taken
 }
 
-func (b *bench) take(messages ...waybill.Message) []*waybill.Delivery {
+func (b *scene) take(messages ...waybill.Message) []*waybill.Delivery {
 	b.Helper()
 	return b.takeAs(workerID, messages...)
 }
 
 // claimed fires n parcels and returns their rows' messages, all claimed.
-func (b *bench) claimed(n int) []waybill.Message {
+func (b *scene) claimed(n int) []waybill.Message {
 	b.Helper()
 	b.parcels(n)
 	rows := b.claim(n, waybill.Keys(b.reg.Receivers())...)
@@ -174,7 +174,7 @@ func (b *bench) claimed(n int) []waybill.Message {
 }
 
 // taken fires one parcel and returns it as a worker holds it.
-func (b *bench) taken() *waybill.Delivery {
+func (b *scene) taken() *waybill.Delivery {
 	b.Helper()
 	deliveries := b.take(b.claimed(1)...)
 	if len(deliveries) != 1 {
@@ -183,7 +183,7 @@ func (b *bench) taken() *waybill.Delivery {
 	return deliveries[0]
 }
 
-func (b *bench) ack(acks ...waybill.Ack) []int64 {
+func (b *scene) ack(acks ...waybill.Ack) []int64 {
 	b.Helper()
 	ids, err := b.Store.Ack(b.ctx, acks)
 	b.must(err)
@@ -191,7 +191,7 @@ func (b *bench) ack(acks ...waybill.Ack) []int64 {
 }
 
 // unchanged fails the case unless f leaves every row as it was.
-func (b *bench) unchanged(f func()) {
+func (b *scene) unchanged(f func()) {
 	b.Helper()
 	before := b.rows()
 	f()
@@ -202,7 +202,7 @@ func (b *bench) unchanged(f func()) {
 }
 
 // equal fails the case unless got is want.
-func equal[T any](b *bench, what string, got, want T) {
+func equal[T any](b *scene, what string, got, want T) {
 	b.Helper()
 	if !reflect.DeepEqual(got, want) {
 		b.Fatalf("%s: got %+v, want %+v", what, got, want)
@@ -210,7 +210,7 @@ func equal[T any](b *bench, what string, got, want T) {
 }
 
 // sameIDs compares without regard to order; nil is none.
-func sameIDs(b *bench, what string, got, want []int64) {
+func sameIDs(b *scene, what string, got, want []int64) {
 	b.Helper()
 	got, want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))
 	if !slices.Equal(got, want) {
@@ -219,14 +219,14 @@ func sameIDs(b *bench, what string, got, want []int64) {
 }
 
 // near fails the case unless got lies within the tolerance of want.
-func near(b *bench, what string, got, want waybill.Stamp) {
+func near(b *scene, what string, got, want waybill.Stamp) {
 	b.Helper()
 	if off := got.Time().Sub(want.Time()); got == 0 || off.Abs() > tolerance {
 		b.Fatalf("%s: got %s, want about %s", what, got, want)
 	}
 }
 
-func wantErr(b *bench, what string, err error) {
+func wantErr(b *scene, what string, err error) {
 	b.Helper()
 	if err == nil {
 		b.Fatalf("%s: no error", what)
@@ -251,22 +251,6 @@ func claimedIDs(rows []waybill.ClaimedRow) []int64 {
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
 		ids[i] = row.DeliveryID
-	}
-	return ids
-}
-
-func rowIDs(rows []Row) []int64 {
-	ids := make([]int64, len(rows))
-	for i, row := range rows {
-		ids[i] = row.ID
-	}
-	return ids
-}
-
-func deliveryIDs(deliveries []*waybill.Delivery) []int64 {
-	ids := make([]int64, len(deliveries))
-	for i, d := range deliveries {
-		ids[i] = d.ID
 	}
 	return ids
 }
