@@ -4,7 +4,7 @@ package protocoltest
 
 // Seconds. The soak looks for longer.
 const (
-	checksOnSQLite   = 40
-	checksOnPostgres = 25
-	stepsOnAverage   = "60"
+	checksOnSQLite   = 50
+	checksOnPostgres = 40
+	stepsOnAverage   = "80"
 )

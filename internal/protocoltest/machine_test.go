@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,10 +22,9 @@ import (
 // run at once do to each other is the business of the stores' own tests.
 type machine struct {
 	*rapid.T
-	ctx     context.Context
-	db      *database
-	now     waybill.Stamp // the database's clock, when last looked at
-	effects []int64       // the transactional receiver's table, likewise
+	ctx context.Context
+	db  *database
+	now waybill.Stamp // the database's clock, when last looked at
 
 	offset   time.Duration // of the database's clock
 	wentBack bool          // the clock has stepped back
@@ -63,7 +63,7 @@ type worker struct {
 }
 
 const (
-	maxDebts      = 8 // owed rows; few of them meet more often
+	maxDebts      = 3 // owed rows, beyond which none is fired: few meet more often
 	queueCapacity = 6
 )
 
@@ -108,35 +108,39 @@ func newMachine(t *rapid.T, ctx context.Context, db *database) *machine {
 
 // step is something that can happen, when there is something to do.
 type step struct {
-	can func() bool
-	do  func()
+	weight int // how often, beside the others
+	can    func() bool
+	do     func()
 }
 
 func (m *machine) steps() map[string]step {
 	always := func() bool { return true }
+	owed := func() bool { return m.owed() > 0 }
+	sent := func() bool { return len(m.sent) > 0 }
 	return map[string]step{
-		"fire":             {func() bool { return m.owed() < maxDebts }, m.fire},
-		"time passes":      {always, m.timePasses},
-		"clock steps back": {always, m.clockStepsBack},
+		"fire":             {2, func() bool { return m.owed() < maxDebts }, m.fire},
+		"time passes":      {2, always, m.timePasses},
+		"clock steps back": {1, always, m.clockStepsBack},
 
-		"relay claims due rows":    {always, m.claimDue},
-		"relay claims lapsed rows": {always, m.claimLapsed},
-		"relay extends":            {m.anyRelay((*relay).ready), m.relayExtends},
-		"relay hands off":          {m.anyRelay((*relay).ready), m.handOff},
-		"relay gives back":         {m.anyRelay((*relay).busy), m.relayGivesBack},
-		"relay dies":               {m.anyRelay((*relay).busy), m.relayDies},
+		"relay claims due rows":    {3, owed, m.claimDue},
+		"relay claims lapsed rows": {3, owed, m.claimLapsed},
+		"relay extends":            {1, m.anyRelay((*relay).ready), m.relayExtends},
+		"relay hands off":          {4, m.anyRelay((*relay).ready), m.handOff},
+		"relay gives back":         {1, m.anyRelay((*relay).busy), m.relayGivesBack},
+		"relay dies":               {1, m.anyRelay((*relay).busy), m.relayDies},
 
-		"late message arrives":   {func() bool { return len(m.late) > 0 }, m.lateMessage},
-		"old message comes back": {func() bool { return len(m.sent) > 0 }, m.oldMessage},
-		"message is forged":      {func() bool { return len(m.sent) > 0 }, m.forgedMessage},
-		"queue loses all":        {func() bool { return m.waiting() > 0 }, m.loseQueue},
+		"late message arrives":   {1, func() bool { return len(m.late) > 0 }, m.lateMessage},
+		"old message comes back": {1, sent, m.oldMessage},
+		"message is forged":      {1, sent, m.forgedMessage},
+		"queue loses all":        {1, func() bool { return m.waiting() > 0 }, m.loseQueue},
 
-		"worker takes":      {func() bool { return m.waiting() > 0 || m.anyWorker((*worker).asking)() }, m.workerTakes},
-		"worker extends":    {m.anyRun(true), m.workerExtends},
-		"receiver returns":  {m.anyRun(false), m.receiverReturns},
-		"worker records":    {m.anyWorker((*worker).owing), m.workerRecords},
-		"worker gives back": {m.anyRun(false), m.workerGivesBack},
-		"worker dies":       {m.anyWorker((*worker).busy), m.workerDies},
+		"worker takes":      {5, func() bool { return m.waiting() > 0 || m.anyWorker((*worker).asking)() }, m.workerTakes},
+		"worker extends":    {2, m.anyRun(true), m.workerExtends},
+		"receiver returns":  {4, m.anyRun(false), m.receiverReturns},
+		"worker records":    {4, m.anyWorker((*worker).owing), m.workerRecords},
+		"worker gives back": {1, m.anyRun(false), m.workerGivesBack},
+		"row is overtaken":  {2, m.anyRun(true), m.overtake},
+		"worker dies":       {1, m.anyWorker((*worker).busy), m.workerDies},
 	}
 }
 
@@ -163,11 +167,13 @@ func (w *worker) busy() bool   { return len(w.inbox)+len(w.runs)+len(w.acks) > 0
 func (m *machine) random() map[string]func(*rapid.T) {
 	actions := map[string]func(*rapid.T){}
 	for name, step := range m.steps() {
-		actions[name] = func(t *rapid.T) {
-			if !step.can() {
-				t.SkipNow()
+		for i := range step.weight {
+			actions[strings.TrimSuffix(fmt.Sprintf("%s (%d)", name, i), " (0)")] = func(t *rapid.T) {
+				if !step.can() {
+					t.SkipNow()
+				}
+				step.do()
 			}
-			step.do()
 		}
 	}
 	return actions
@@ -200,16 +206,15 @@ func some[E any](m *machine, label string, from []E) []E {
 type fault int
 
 const (
-	well     fault = iota
-	unheard        // it was done, and its answer is lost
-	ended          // its context had ended before
-	hurried        // its context ends meanwhile: it was done, or it was not
-	faultEnd = hurried
+	well    fault = iota
+	unheard       // it was done, and its answer is lost
+	ended         // its context had ended before
+	hurried       // its context ends meanwhile: it was done, or it was not
 )
 
 func (m *machine) fault() fault {
 	// Mostly well: a fault at each step would let nothing get anywhere.
-	return fault(max(0, rapid.IntRange(-6, int(faultEnd)).Draw(m.T, "fault")))
+	return fault(max(0, rapid.IntRange(-10, int(hurried)).Draw(m.T, "fault")))
 }
 
 var errUnheard = errors.New("connection reset by peer")

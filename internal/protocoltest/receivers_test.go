@@ -21,9 +21,9 @@ type (
 // Receivers, with leases that a claim for all of them does not stamp exactly, so
 // that relays have to extend, and few attempts, so that rows die.
 const (
-	audit = "audit" // plain, of every event
+	audit = "audit" // plain, of every event, may defer
 	stock = "stock" // transactional
-	hooks = "hooks" // plain, a fan-out, may defer
+	hooks = "hooks" // plain, a fan-out
 )
 
 func declare(t testing.TB, onTx func(reg *waybill.Registry, key string, opts waybill.Options)) *waybill.Registry {
@@ -33,10 +33,10 @@ func declare(t testing.TB, onTx func(reg *waybill.Registry, key string, opts way
 	waybill.Declare[parcel](reg, "parcel.sent", waybill.EventOptions{})
 	backoff := waybill.Backoff{Base: 10 * time.Second, Cap: 40 * time.Second}
 	waybill.OnAny(reg, audit, func(ctx context.Context, _ *waybill.Delivery) error { return behave(ctx, nil) },
-		waybill.Options{Lease: time.Minute, MaxAttempts: 3, Backoff: backoff})
+		waybill.Options{Lease: time.Minute, MaxAttempts: 3, Backoff: backoff, GiveUpAfter: 10 * time.Minute})
 	onTx(reg, stock, waybill.Options{Lease: 90 * time.Second, MaxAttempts: 2, Backoff: backoff})
 	waybill.On(reg, hooks, func(ctx context.Context, _ parcel) error { return behave(ctx, nil) }, waybill.Options{
-		Lease: time.Minute, MaxAttempts: 2, Backoff: backoff, GiveUpAfter: 10 * time.Minute,
+		Lease: time.Minute, MaxAttempts: 2, Backoff: backoff,
 		Targets: waybill.TargetsOf(func(_ context.Context, p parcel) ([]string, error) {
 			targets := make([]string, p.Targets)
 			for i := range targets {

@@ -172,7 +172,8 @@ func (m *machine) meanwhile(r *run) {
 	steps := m.steps()
 	names := slices.Sorted(maps.Keys(steps))
 	for range rapid.IntRange(0, 4).Draw(m.T, "steps meanwhile") {
-		can := filter(names, func(name string) bool { return steps[name].can() })
-		steps[pick(m, "meanwhile", can)].do()
+		name := pick(m, "meanwhile", filter(names, func(name string) bool { return steps[name].can() }))
+		m.Logf("meanwhile %s", name)
+		steps[name].do()
 	}
 }

@@ -29,13 +29,7 @@ func (m *machine) settle() {
 		before := m.owed()
 		m.claimAll(r)
 		for len(r.rows) > 0 || m.waiting() > 0 {
-			for len(r.rows) > 0 && m.queue.Room() > 0 {
-				m.sent = append(m.sent, r.rows[0].Message)
-				m.post(r.rows[0].Message)
-				r.rows = r.rows[1:]
-			}
-			w.inbox = m.receive(m.waiting())
-			m.take(w, well)
+			m.passOn(r, w)
 		}
 		for _, run := range m.activeRuns(true) {
 			m.finish(run, succeeds)
@@ -65,6 +59,30 @@ func (m *machine) claimAll(r *relay) {
 		r.rows = append(r.rows, handedRow{row, stamp})
 	}
 	m.observe(false, changes...)
+}
+
+// passOn sends what a relay has, as far as there is room in the queue, and has a
+// worker take all that waits there.
+func (m *machine) passOn(r *relay, w *worker) {
+	m.Helper()
+	for len(r.rows) > 0 && m.queue.Room() > 0 {
+		m.sent = append(m.sent, r.rows[0].Message)
+		m.post(r.rows[0].Message)
+		r.rows = r.rows[1:]
+	}
+	w.inbox = append(w.inbox, m.receive(m.waiting())...)
+	m.take(w, well)
+}
+
+// overtake is what chance alone brings about too seldom: a worker is paused past its
+// lease, a relay claims its row anew, and another worker has it, before the first
+// one goes on.
+func (m *machine) overtake() {
+	late := pick(m, "paused", m.activeRuns(true))
+	r, w := pick(m, "relay", m.relays), pick(m, "worker", m.workers)
+	m.moveClock(max(0, late.debt.expires.Time().Sub(m.now.Time())) + time.Second)
+	m.claimAll(r)
+	m.passOn(r, w)
 }
 
 // afterwards lets every message there ever was come once more.

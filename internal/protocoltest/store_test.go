@@ -26,7 +26,7 @@ type database struct {
 	inTx     func(ctx context.Context, work func(tx any) error) error
 	fire     func(ctx context.Context, tx, event any) (int64, error)
 	exec     func(ctx context.Context, tx any, query string) error
-	look     func(ctx context.Context) (sight, error)
+	look     func(ctx context.Context) ([]row, waybill.Stamp, error) // rows by id, and then the time without the offset
 	reset    func(ctx context.Context) error
 
 	// concurrent: others can write while a transactional receiver runs.
@@ -35,14 +35,8 @@ type database struct {
 	quiet func(ctx context.Context) error
 }
 
-// sight is all there is to see in a database.
-type sight struct {
-	rows    []row         // by id
-	effects []int64       // the deliveries in the transactional receiver's table
-	clock   waybill.Stamp // the database's own, read last
-}
-
-// row is a whole delivery row. A stamp that is NULL is never.
+// row is a whole delivery row, and how often the transactional receiver's own table
+// has it. A stamp that is NULL is never.
 type row struct {
 	id, event              int64
 	receiver, target       string
@@ -55,6 +49,7 @@ type row struct {
 	handedOff, taken       waybill.Stamp
 	lastError              string
 	settled                waybill.Stamp
+	effects                int
 }
 
 const never = waybill.Stamp(-1)
@@ -63,25 +58,21 @@ const never = waybill.Stamp(-1)
 const selectRows = `
 SELECT id, event_id, receiver, target, target_digest, status, attempts, starts, max_attempts, micros(available_at),
        micros(due_at), claimed_by, micros(claimed_at), micros(lease_expires_at), micros(handed_off_at), micros(taken_at),
-       last_error, micros(settled_at)
+       last_error, micros(settled_at), (SELECT count(*) FROM effect WHERE delivery_id = delivery.id)
   FROM delivery ORDER BY id`
 
-const (
-	createEffects = `CREATE TABLE effect (delivery_id bigint NOT NULL)` // no key: it must be able to hold one twice
-	selectEffects = `SELECT delivery_id FROM effect ORDER BY delivery_id`
-)
+// createEffects makes the table with no key: it must be able to hold a row twice.
+const createEffects = `CREATE TABLE effect (delivery_id bigint NOT NULL)`
 
 func readRow(scan func(...any) error) (r row, err error) {
 	var digest []byte
 	err = scan(&r.id, &r.event, &r.receiver, &r.target, &digest, &r.status, &r.attempts, &r.starts, &r.most, &r.available,
-		&r.due, &r.claim.By, &r.claim.At, &r.expires, &r.handedOff, &r.taken, &r.lastError, &r.settled)
+		&r.due, &r.claim.By, &r.claim.At, &r.expires, &r.handedOff, &r.taken, &r.lastError, &r.settled, &r.effects)
 	if err == nil && copy(r.digest[:], digest) != len(r.digest) {
 		err = fmt.Errorf("delivery %d: digest of %d bytes", r.id, len(digest))
 	}
 	return r, err
 }
-
-func readID(scan func(...any) error) (id int64, err error) { return id, scan(&id) }
 
 func must(t rapid.TB, err error) {
 	t.Helper()
@@ -110,16 +101,12 @@ func openSQLite(t *testing.T, path string) *database {
 	}
 	must(t, inTx(ctx, func(tx any) error { return exec(ctx, tx, createEffects) }))
 	// An in-memory database is seen by its store alone: it is read through that.
-	look := func(ctx context.Context) (seen sight, err error) {
+	look := func(ctx context.Context) (rows []row, now waybill.Stamp, err error) {
 		err = store.InTx(ctx, func(tx *sql.Tx) error {
-			if seen.rows, err = readSQL(ctx, tx, micros(selectRows, `COALESCE(${1}, -1)`), readRow); err != nil {
-				return err
-			}
-			seen.effects, err = readSQL(ctx, tx, selectEffects, readID)
+			rows, err = readSQL(ctx, tx, micros(selectRows, `COALESCE(${1}, -1)`))
 			return err
 		})
-		seen.clock = waybill.StampOf(time.Now())
-		return seen, err
+		return rows, waybill.StampOf(time.Now()), err
 	}
 	return &database{
 		store: store, setClock: store.SetClockOffset, inTx: inTx, exec: exec, look: look,
@@ -131,14 +118,14 @@ func openSQLite(t *testing.T, path string) *database {
 	}
 }
 
-func readSQL[T any](ctx context.Context, tx *sql.Tx, query string, read func(func(...any) error) (T, error)) (all []T, err error) {
+func readSQL(ctx context.Context, tx *sql.Tx, query string) (all []row, err error) {
 	rows, err := tx.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		one, err := read(rows.Scan)
+		one, err := readRow(rows.Scan)
 		if err != nil {
 			return nil, err
 		}
@@ -180,13 +167,16 @@ func openPostgres(t *testing.T) *database {
 			_, err := tx.(pgx.Tx).Exec(ctx, query)
 			return err
 		},
-		look: func(ctx context.Context) (seen sight, err error) {
+		look: func(ctx context.Context) (rows []row, now waybill.Stamp, err error) {
 			const form = `COALESCE((extract(epoch FROM ${1}) * 1000000)::bigint, -1)`
 			batch := &pgx.Batch{}
-			batch.Queue(micros(selectRows, form)).Query(readPgx(&seen.rows, readRow))
-			batch.Queue(selectEffects).Query(readPgx(&seen.effects, readID))
-			batch.Queue(micros(`SELECT micros(clock_timestamp())`, form)).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.clock) })
-			return seen, pool.SendBatch(ctx, batch).Close()
+			batch.Queue(micros(selectRows, form)).Query(func(result pgx.Rows) error {
+				rows, err = pgx.CollectRows(result, func(r pgx.CollectableRow) (row, error) { return readRow(r.Scan) })
+				return err
+			})
+			batch.Queue(micros(`SELECT micros(clock_timestamp())`, form)).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+			err = pool.SendBatch(ctx, batch).Close()
+			return rows, now, err
 		},
 		reset: func(ctx context.Context) error {
 			_, err := pool.Exec(ctx, `DELETE FROM event; DELETE FROM effect`, pgx.QueryExecModeSimpleProtocol)
@@ -210,13 +200,6 @@ func waitForBackends(ctx context.Context, pool *pgxpool.Pool) error {
 			return fmt.Errorf("the server has %d connections, the pool %d", n, pool.Stat().TotalConns())
 		}
 		time.Sleep(time.Millisecond)
-	}
-}
-
-func readPgx[T any](into *[]T, read func(func(...any) error) (T, error)) func(pgx.Rows) error {
-	return func(rows pgx.Rows) (err error) {
-		*into, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (T, error) { return read(r.Scan) })
-		return err
 	}
 }
 
