@@ -133,6 +133,11 @@ const patience = time.Minute
 // output.
 func (p *process) succeed() string {
 	p.t.Helper()
+	return p.succeedWithin(patience)
+}
+
+func (p *process) succeedWithin(patience time.Duration) string {
+	p.t.Helper()
 	if code := p.wait(patience); code != 0 {
 		p.t.Fatalf("%s: exit code %d\n%s", p.name, code, p.err.String())
 	}

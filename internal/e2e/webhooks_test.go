@@ -110,7 +110,8 @@ func checkHeaders(t *testing.T, r *request) {
 func TestDemoBalancesOnEventsFromAFile(t *testing.T) {
 	t.Parallel()
 	file, events := eventsFile(t)
-	text := start(t, bridgeBin, "demo", "--json", "--file", file).succeed()
+	// A SQLite in Go and a Redis in Go, both under the race detector, are slow.
+	text := start(t, bridgeBin, "demo", "--json", "--file", file).succeedWithin(5 * patience)
 	var ledger struct {
 		Events, Deliveries, Succeeded, Dead, Owed, Runs int
 		DoubleRuns                                      *int `json:"double_runs"`
