@@ -223,7 +223,11 @@ func TestEveryCallEndsOnASilentServer(t *testing.T) {
 			if err := call(); err == nil {
 				t.Errorf("%s: no error", name)
 			}
-			if took := time.Since(begun); took > 5*timeout {
+			bound := 5 * timeout
+			if name == "Tallies" || name == "OwedEvents" { // counts are given six times the time
+				bound = 10 * timeout
+			}
+			if took := time.Since(begun); took > bound {
 				t.Errorf("%s took %s under a timeout of %s", name, took, timeout)
 			}
 		})

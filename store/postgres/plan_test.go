@@ -62,7 +62,10 @@ func TestPlansDoNotGrowWithTheTable(t *testing.T) {
 				t.Errorf("%d sequential scans of delivery", n)
 			}
 			claims := int64(2 * rounds)
-			if read := (after.dueRead - before.dueRead) / claims; read > 15*batch {
+			// Ten candidates for each row, and at worst every row claimed so far: a
+			// snapshot held elsewhere keeps their dead entries from being skipped.
+			// All that is due would be more than twice that.
+			if read := (after.dueRead - before.dueRead) / claims; read > (15+2*rounds)*batch {
 				t.Errorf("a claim of %d rows read %d entries of the index of due rows", batch, read)
 			}
 			var locked int64
