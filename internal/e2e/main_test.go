@@ -6,6 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -19,7 +22,8 @@ var bridgeBin, workerBin, testappBin string
 
 func TestMain(m *testing.M) {
 	asynq.LogRedis(slog.New(slog.DiscardHandler)) // a Redis that is not up yet is no news
-	dir, err := os.MkdirTemp("", "waybill-e2e-")
+	sweep()
+	dir, err := os.MkdirTemp("", fmt.Sprintf("waybill-e2e-%d-", os.Getpid()))
 	if err == nil {
 		err = build(dir)
 	}
@@ -38,6 +42,18 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// sweep removes the binaries of tests that were killed. Their directories carry
+// their process ids.
+func sweep() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "waybill-e2e-*-*"))
+	for _, dir := range left {
+		pid, err := strconv.Atoi(strings.Split(filepath.Base(dir), "-")[2])
+		if err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
+			os.RemoveAll(dir)
+		}
+	}
 }
 
 func build(dir string) error {
