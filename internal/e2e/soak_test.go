@@ -26,7 +26,7 @@ func TestSoakNothingIsLostOrDoneTwice(t *testing.T) {
 	}
 	stop := time.Now().Add(4 * time.Minute)
 	next, restarts := time.Now(), 0
-	s.keep(orders, 3*time.Minute, 8*time.Minute, fleet, func() {
+	s.keep(orders, 3*time.Minute, 15*time.Minute, fleet, func() {
 		if now := time.Now(); now.Before(next) || now.After(stop) {
 			return
 		}
