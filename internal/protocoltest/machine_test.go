@@ -225,21 +225,24 @@ func (m *machine) call(f fault, do func(ctx context.Context, store waybill.TxSto
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
+	store := m.db.store
 	switch f {
 	case ended:
 		cancel()
 	case hurried:
+		store = m.db.hasty
+		must(m, m.db.ready(m.ctx))
 		wait := time.Duration(rapid.IntRange(1, 1500).Draw(m.T, "µs until its context ends")) * time.Microsecond
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	err := do(ctx, unsure{m.db.store, f == unheard})
+	err := do(ctx, unsure{store, f == unheard})
 	switch {
 	case f == well:
 		must(m, err)
 	case f == unheard && !errors.Is(err, errUnheard):
 		m.Fatalf("the lost answer came out as %v", err)
-	case f == hurried:
+	case f == hurried && err != nil:
 		must(m, m.db.quiet(m.ctx))
 	}
 	return err == nil, f == hurried && err != nil

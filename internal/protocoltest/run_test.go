@@ -159,6 +159,9 @@ func (m *machine) runTx(r *run, receiver *waybill.Receiver, how ending) (recorde
 		r.active = false // landed or lost, the worker is through with it
 	}
 	m.observe(false, changes...)
+	if err == nil && !m.healthy && rapid.IntRange(0, 9).Draw(m.T, "its answer is lost at 9") == 9 {
+		return false, errUnheard // for all its worker knows, the run failed
+	}
 	return err == nil, err
 }
 

@@ -31,8 +31,11 @@ type database struct {
 
 	// concurrent: others can write while a transactional receiver runs.
 	concurrent bool
-	// quiet waits until no statement goes on whose caller has left.
-	quiet func(ctx context.Context) error
+	// hasty is the store for calls whose context may end in the middle; ready
+	// comes before each, and quiet, after one that ended so, waits until nothing
+	// goes on whose caller has left.
+	hasty        waybill.TxStore
+	ready, quiet func(ctx context.Context) error
 }
 
 // row is a whole delivery row, and how often the transactional receiver's own table
@@ -114,9 +117,11 @@ func openSQLite(t *testing.T, path string) *database {
 		reset: func(ctx context.Context) error {
 			return inTx(ctx, func(tx any) error { return exec(ctx, tx, `DELETE FROM event; DELETE FROM effect`) })
 		},
-		quiet: func(context.Context) error { return nil }, // a statement ends before its caller goes on
+		hasty: store, ready: nothing, quiet: nothing, // a statement ends before its caller goes on
 	}
 }
+
+func nothing(context.Context) error { return nil }
 
 func readSQL(ctx context.Context, tx *sql.Tx, query string) (all []row, err error) {
 	rows, err := tx.QueryContext(ctx, query)
@@ -137,19 +142,14 @@ func readSQL(ctx context.Context, tx *sql.Tx, query string) (all []row, err erro
 func openPostgres(t *testing.T) *database {
 	t.Helper()
 	ctx := t.Context()
-	config, err := pgxpool.ParseConfig(services.Postgres(t))
-	must(t, err)
-	config.MaxConns = 4
-	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // no test here crashes the server
-	config.ConnConfig.RuntimeParams["search_path"] = "public, " + postgres.DefaultSchema
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	must(t, err)
-	t.Cleanup(pool.Close)
-
+	url := services.Postgres(t)
+	pool, hastyPool := openPool(t, url, "waybill", 4), openPool(t, url, "waybill hasty", 1)
 	reg := declare(t, func(reg *waybill.Registry, key string, opts waybill.Options) {
 		postgres.OnTx(reg, key, func(ctx context.Context, tx pgx.Tx, _ parcel) error { return behave(ctx, tx) }, opts)
 	})
 	store, err := postgres.New(postgres.Config{Pool: pool, Registry: reg})
+	must(t, err)
+	hasty, err := postgres.New(postgres.Config{Pool: hastyPool, Registry: reg})
 	must(t, err)
 	migrator, err := postgres.NewMigrator(pool, postgres.DefaultSchema)
 	must(t, err)
@@ -158,7 +158,11 @@ func openPostgres(t *testing.T) *database {
 	_, err = pool.Exec(ctx, createEffects)
 	must(t, err)
 	return &database{
-		store: store, setClock: store.SetClockOffset, concurrent: true,
+		store: store, hasty: hasty, concurrent: true,
+		setClock: func(offset time.Duration) {
+			store.SetClockOffset(offset)
+			hasty.SetClockOffset(offset)
+		},
 		inTx: func(ctx context.Context, work func(tx any) error) error {
 			return store.InTx(ctx, func(tx pgx.Tx) error { return work(tx) })
 		},
@@ -182,22 +186,40 @@ func openPostgres(t *testing.T) *database {
 			_, err := pool.Exec(ctx, `DELETE FROM event; DELETE FROM effect`, pgx.QueryExecModeSimpleProtocol)
 			return err
 		},
-		quiet: func(ctx context.Context) error { return waitForBackends(ctx, pool) },
+		ready: hastyPool.Ping,
+		quiet: func(ctx context.Context) error {
+			hastyPool.Reset()
+			return waitForBackends(ctx, pool, "waybill hasty")
+		},
 	}
 }
 
-// waitForBackends waits until the server has no connection more than the pool. A
-// connection whose context ended is closed at once by the client, and may still be
-// at work on the server.
-func waitForBackends(ctx context.Context, pool *pgxpool.Pool) error {
+func openPool(t *testing.T, url, name string, conns int32) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	must(t, err)
+	config.MaxConns = conns
+	config.ConnConfig.RuntimeParams["application_name"] = name
+	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // no test here crashes the server
+	config.ConnConfig.RuntimeParams["search_path"] = "public, " + postgres.DefaultSchema
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// waitForBackends waits until the server has no connection of that name. A client
+// whose context ended closes its connection at once, and what it had sent is done
+// all the same, whenever the server comes to it.
+func waitForBackends(ctx context.Context, pool *pgxpool.Pool, name string) error {
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		var n int32
-		err := pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()`).Scan(&n)
-		if err != nil || n <= pool.Stat().TotalConns() {
+		var n int
+		err := pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1`, name).Scan(&n)
+		if err != nil || n == 0 {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the server has %d connections, the pool %d", n, pool.Stat().TotalConns())
+			return fmt.Errorf("the server still has %d connections of %s", n, name)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -79,9 +79,11 @@ func (m *machine) take(w *worker, f fault) {
 		if answer.Message != messages[i] || current[i] != (answer.Delivery != nil) {
 			m.Fatalf("answer %d to %+v is %+v; its claim is the row's: %t", i, messages[i], answer, current[i])
 		}
-		if current[i] {
+		switch {
+		case current[i]:
 			w.runs = append(w.runs, m.begun(answer, before))
-		} else {
+		case f == hurried && answer.Refused == waybill.RefusedUnclear: // there was no time to ask
+		default:
 			m.checkRefusal(answer)
 		}
 	}
