@@ -29,9 +29,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// The test can fail. Each of these guards was taken out of a store in turn, and each
-// was missed by the default number of checks within six runs at most; the numbers
-// are runs of six on SQLite, and of four on Postgres, in which it was:
+// The test can fail. Each of these guards was taken out of a store in turn, and the
+// default number of checks found it gone in so many of six runs on SQLite, and of
+// four on Postgres:
 //
 //	take: claimed_at not compared                   6/6  4/4
 //	take: claimed_by not compared                   6/6
