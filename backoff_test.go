@@ -30,6 +30,7 @@ func TestBackoffCeilingDoublesUpToTheCap(t *testing.T) {
 		{"and after it", waybill.Backoff{Base: time.Second, Cap: 8 * time.Second}, 5, 8 * time.Second},
 		{"cap between two doublings", waybill.Backoff{Base: time.Second, Cap: 7 * time.Second}, 4, 7 * time.Second},
 		{"constant", waybill.Backoff{Base: time.Minute, Cap: time.Minute}, 9, time.Minute},
+		{"cap below the base, unchecked", waybill.Backoff{Base: time.Minute, Cap: time.Second}, 1, time.Second},
 		{"the largest cap", waybill.Backoff{Base: time.Second, Cap: math.MaxInt64}, 10_000, math.MaxInt64},
 	} {
 		t.Run(c.name, func(t *testing.T) {
