@@ -41,6 +41,7 @@ type config struct {
 	runs       int
 	slots      []int
 	servers    int
+	prefetch   int
 	latency    time.Duration
 	profile    string
 }
@@ -69,6 +70,7 @@ func parse(args []string) (config, error) {
 	flags.IntVar(&c.runs, "runs", 3, "runs, of which the median is told")
 	slots := flags.String("slots", "16,64,256", "how many receivers run at once, one column each")
 	flags.IntVar(&c.servers, "servers", 2, "Asynq servers of the worker")
+	flags.IntVar(&c.prefetch, "prefetch", 0, "messages that the worker's queue holds beyond those that run")
 	flags.DurationVar(&c.latency, "latency", 10*time.Second, "how long latency is measured; 0 is not at all")
 	flags.StringVar(&c.profile, "cpuprofile", "", "write a CPU profile of the end-to-end runs to this file")
 	if err := flags.Parse(args); err != nil {
@@ -84,8 +86,8 @@ func parse(args []string) (config, error) {
 	switch {
 	case flags.NArg() > 0:
 		return c, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case c.deliveries < batch || c.runs < 1 || c.servers < 1 || c.latency < 0:
-		return c, fmt.Errorf("-n must be at least %d, -runs and -servers at least 1, -latency not negative", batch)
+	case c.deliveries < batch || c.runs < 1 || c.servers < 1 || c.prefetch < 0 || c.latency < 0:
+		return c, fmt.Errorf("-n must be at least %d, -runs and -servers at least 1, -prefetch and -latency not negative", batch)
 	case c.postgres == "" || c.redis == "":
 		return c, errors.New(`WAYBILL_TEST_POSTGRES and WAYBILL_TEST_REDIS are not set: run make bench, or eval "$(make -s services)" first`)
 	}

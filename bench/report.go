@@ -27,8 +27,8 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s, %s, %d CPUs\n%d deliveries a run, median of %d runs, %d Asynq servers\n\n",
-		runtime.Version(), servers, runtime.GOMAXPROCS(0), c.deliveries, c.runs, c.servers)
+	fmt.Fprintf(out, "%s, %s, %d CPUs\n%d deliveries a run, median of %d runs, %d Asynq servers, prefetch %d\n\n",
+		runtime.Version(), servers, runtime.GOMAXPROCS(0), c.deliveries, c.runs, c.servers, c.prefetch)
 	if err := b.throughput(ctx, out); err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func (b *bench) store(run func(ctx context.Context, d *waybill.Delivery) error) 
 
 // queue opens a queue that nobody has used. It is removed at the end.
 func (b *bench) queue(config asynq.Config) (*asynq.Backend, error) {
-	config.Redis, config.Logger, config.Servers = b.client, b.log, b.servers
+	config.Redis, config.Logger, config.Servers, config.Prefetch = b.client, b.log, b.servers, b.prefetch
 	config.Queue = waybill.QueueName("bench-" + random())
 	b.ends = append(b.ends, func(ctx context.Context) error { return b.deleteQueue(ctx, config.Queue) })
 	return asynq.New(config)
