@@ -14,7 +14,7 @@ type debt struct {
 	row
 	runs     []*run
 	handOffs []waybill.Claim // every claim of a relay, in order
-	backed   bool            // given back since the last hand-off
+	backed   bool            // given back, and not taken since
 }
 
 // run is one run of a receiver, from its take on.
@@ -85,6 +85,7 @@ func taken(id int64, by string, lease time.Duration) change {
 		d.taken = at.adopt(got.taken)
 		d.expires = d.taken.Add(lease)
 		d.starts++
+		d.backed = false
 		d.runs = append(d.runs, &run{debt: d, claim: d.claim, expires: d.expires})
 	}}
 }

@@ -9,8 +9,8 @@ import (
 
 // Minutes.
 const (
-	checksOnSQLite   = 5000
-	checksOnPostgres = 1500
+	checksOnSQLite   = 20000
+	checksOnPostgres = 1000
 	stepsOnAverage   = "120"
 )
 
