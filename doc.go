@@ -16,7 +16,7 @@
 // This package holds the vocabulary and the rules of that protocol, once, for
 // every store and every queue; it imports the standard library only.
 //
-//   - Declare, On and OnRaw put events and receivers into a Registry.
+//   - Declare, On and OnAny put events and receivers into a Registry.
 //   - Registry.Plan turns a fired value into the rows that are owed for it.
 //   - Store and TaskBackend are the ports: store/postgres and store/sqlite keep
 //     the rows, backend/asynq and backend/local carry the messages.
