@@ -5,9 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -162,21 +162,20 @@ func (w *worker) asking() bool { return len(w.inbox) > 0 }
 func (w *worker) owing() bool  { return len(w.acks) > 0 }
 func (w *worker) busy() bool   { return len(w.inbox)+len(w.runs)+len(w.acks) > 0 }
 
-// random are the steps for rapid. One for which there is nothing to do is skipped
-// before anything was drawn for it, and costs nothing.
+// random is the step that rapid repeats: one of those for which there is something
+// to do, by their weights.
 func (m *machine) random() map[string]func(*rapid.T) {
-	actions := map[string]func(*rapid.T){}
-	for name, step := range m.steps() {
-		for i := range step.weight {
-			actions[strings.TrimSuffix(fmt.Sprintf("%s (%d)", name, i), " (0)")] = func(t *rapid.T) {
-				if !step.can() {
-					t.SkipNow()
-				}
-				step.do()
+	steps := m.steps()
+	names := slices.Sorted(maps.Keys(steps))
+	return map[string]func(*rapid.T){"step": func(t *rapid.T) {
+		var able []string
+		for _, name := range names {
+			if steps[name].can() {
+				able = append(able, slices.Repeat([]string{name}, steps[name].weight)...)
 			}
 		}
-	}
-	return actions
+		steps[rapid.SampledFrom(able).Draw(t, "action")].do()
+	}}
 }
 
 // pick draws one of them.
