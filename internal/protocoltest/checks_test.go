@@ -4,7 +4,7 @@ package protocoltest
 
 // Seconds. The soak looks for longer.
 const (
-	checksOnSQLite   = 50
-	checksOnPostgres = 40
+	checksOnSQLite   = 40
+	checksOnPostgres = 30
 	stepsOnAverage   = "80"
 )
