@@ -1,6 +1,9 @@
 package waybill
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // TaskBackend is the sending side of one queue. A lane has one.
 type TaskBackend interface {
@@ -57,6 +60,23 @@ func AllResults(n int, status EnqueueStatus, err error) []Result {
 	}
 	return results
 }
+
+// TxBackend is a TaskBackend whose queue may be kept in the store's own database.
+// A relay then claims rows and enqueues their messages in one transaction: a crash
+// anywhere leaves both or neither.
+type TxBackend interface {
+	TaskBackend
+	// EnqueueTx adds the messages to the queue in tx, a transaction that the
+	// store hands out: they are there when it commits, and never were if it does
+	// not. After an error the transaction can only be rolled back. It returns
+	// ErrOtherDatabase, having done nothing, for a transaction that is not of the
+	// queue's database.
+	EnqueueTx(ctx context.Context, tx any, messages []Message) error
+}
+
+// ErrOtherDatabase says that store and queue do not share a database, so that they
+// cannot share a transaction.
+var ErrOtherDatabase = errors.New("the transaction is not one of the queue's database")
 
 // Bounded is what a TaskBackend implements when it can hold only so much. A
 // relay claims no more rows than there is room for.

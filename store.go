@@ -68,6 +68,25 @@ type TxStore interface {
 	RunTx(ctx context.Context, ack Ack, run func(ctx context.Context, tx any) error) (landed bool, err error)
 }
 
+// TxClaimer is a Store that can claim rows in a transaction that a queue in the same
+// database takes part in; see TxBackend.
+type TxClaimer interface {
+	Store
+	// ClaimTx calls work in one transaction: what it does through claims, and what
+	// it does in tx, is committed together. When work returns an error all of it is
+	// rolled back, and the error is returned as it is. When the database undoes the
+	// transaction for a conflict with another one, work is called again.
+	ClaimTx(ctx context.Context, work func(ctx context.Context, tx any, claims Claimer) error) error
+}
+
+// Claimer is the part of a Store that comes before the hand-off, within one
+// transaction. Its methods do what the Store's own do.
+type Claimer interface {
+	Claim(ctx context.Context, request ClaimRequest) ([]ClaimedRow, error)
+	ClaimLapsed(ctx context.Context, request LapsedRequest) ([]ClaimedRow, error)
+	Extend(ctx context.Context, rows []Extension) ([]int64, error)
+}
+
 // ClaimRequest asks for due rows.
 type ClaimRequest struct {
 	By        string // the relay's owner id
@@ -147,12 +166,30 @@ type OwedEvent struct {
 	Rows     int64
 }
 
+// InFlight counts the claimed rows of one receiver by how far they are. It tells what
+// many a queue cannot.
+type InFlight struct {
+	Receiver string
+	// Waiting rows were handed off and not taken yet: their messages are in the
+	// queue, or lost. OldestHandedOff is zero if there are none.
+	Waiting         int64
+	OldestHandedOff Stamp
+	// Running rows were taken by a worker. OldestTaken is zero if there are none.
+	Running     int64
+	OldestTaken Stamp
+	// GivenBack rows are with nobody, and will be claimed again.
+	GivenBack int64
+}
+
 // StatusReader is a Store that can be asked what is owed.
 type StatusReader interface {
 	// Now returns the database's clock.
 	Now(ctx context.Context) (Stamp, error)
 	// Tallies counts every row by receiver and status.
 	Tallies(ctx context.Context) ([]Tally, error)
+	// InFlight counts the claimed rows by receiver, at a cost that grows with them
+	// alone.
+	InFlight(ctx context.Context) ([]InFlight, error)
 	// OwedEvents counts owed rows by receiver and event name.
 	OwedEvents(ctx context.Context) ([]OwedEvent, error)
 }

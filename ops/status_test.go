@@ -33,6 +33,9 @@ func (r rows) fails(step string) error {
 }
 func (r rows) Now(context.Context) (waybill.Stamp, error)       { return noon, r.fails("now") }
 func (r rows) Tallies(context.Context) ([]waybill.Tally, error) { return r.tallies, r.fails("tallies") }
+func (r rows) InFlight(context.Context) ([]waybill.InFlight, error) {
+	return nil, r.fails("in flight")
+}
 func (r rows) OwedEvents(context.Context) ([]waybill.OwedEvent, error) {
 	return r.events, r.fails("events")
 }

@@ -18,6 +18,7 @@ import (
 type Backend interface {
 	waybill.TaskBackend
 	waybill.Consumer
+	waybill.BacklogReader
 }
 
 // Harness is one queue, empty, that belongs to one case, with the means to trouble
@@ -107,6 +108,9 @@ var cases = []testCase{
 	{name: "many senders and consumers", run: many},
 	{name: "shared by consumers", run: shared},
 	{name: "bounded", run: bounded, needs: isBounded},
+	{name: "backlog", run: backlog},
+	{name: "backlog of a hung server", run: backlogHung, needs: func(h Harness) bool { return h.Hang != nil }},
+	{name: "backlog without a server", run: backlogDown, needs: func(h Harness) bool { return h.Down != nil }},
 
 	{name: "duplicate", run: duplicate},
 	{name: "lost", run: lost},

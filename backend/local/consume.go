@@ -16,6 +16,8 @@ func (b *Backend) Consume(ctx context.Context, concurrency int, handle waybill.H
 	if concurrency < 1 {
 		return fmt.Errorf("consume local queue: concurrency %d is not positive", concurrency)
 	}
+	b.consumers.Add(int64(concurrency))
+	defer b.consumers.Add(-int64(concurrency))
 	var running sync.WaitGroup
 	defer running.Wait()
 	slots := make(chan struct{}, concurrency)
@@ -31,8 +33,12 @@ func (b *Backend) Consume(ctx context.Context, concurrency int, handle waybill.H
 		if !ok {
 			return nil
 		}
+		b.running.Add(1)
 		running.Go(func() {
-			defer func() { <-slots }()
+			defer func() {
+				b.running.Add(-1)
+				<-slots
+			}()
 			if err := handle(ctx, message); err != nil {
 				b.config.Logger.DebugContext(ctx, "handling a message failed",
 					"delivery_id", message.DeliveryID, "claimed_by", message.Claim.By,

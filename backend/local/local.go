@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/waybill-go/waybill"
 )
@@ -36,6 +37,9 @@ type Backend struct {
 	arrived chan struct{} // holds one signal while there may be messages
 	freed   chan struct{}
 
+	running   atomic.Int64 // handler calls
+	consumers atomic.Int64 // handler calls that may run at once
+
 	mu    sync.Mutex
 	ring  []waybill.Message
 	first int // index of the oldest message
@@ -43,9 +47,10 @@ type Backend struct {
 }
 
 var (
-	_ waybill.TaskBackend = (*Backend)(nil)
-	_ waybill.Consumer    = (*Backend)(nil)
-	_ waybill.Bounded     = (*Backend)(nil)
+	_ waybill.TaskBackend   = (*Backend)(nil)
+	_ waybill.Consumer      = (*Backend)(nil)
+	_ waybill.Bounded       = (*Backend)(nil)
+	_ waybill.BacklogReader = (*Backend)(nil)
 )
 
 // New returns an empty queue.

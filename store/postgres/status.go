@@ -46,6 +46,31 @@ SELECT receiver, status, count(*), min(due_at)
  GROUP BY receiver, status
  ORDER BY receiver, status`
 
+// InFlight counts the claimed rows by receiver.
+func (s *Store) InFlight(ctx context.Context) ([]waybill.InFlight, error) {
+	inFlight, err := query(ctx, s, inFlightSQL, func(row pgx.CollectableRow) (n waybill.InFlight, err error) {
+		var handedOff, taken pgtype.Timestamptz
+		err = row.Scan(&n.Receiver, &n.Waiting, &handedOff, &n.Running, &taken, &n.GivenBack)
+		n.OldestHandedOff, n.OldestTaken = stampOf(handedOff), stampOf(taken)
+		return n, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count claimed rows: %w", err)
+	}
+	return inFlight, nil
+}
+
+const inFlightSQL = `
+SELECT receiver,
+       count(*) FILTER (WHERE handed_off_at IS NOT NULL AND taken_at IS NULL),
+       min(handed_off_at) FILTER (WHERE taken_at IS NULL),
+       count(taken_at), min(taken_at),
+       count(*) FILTER (WHERE handed_off_at IS NULL)
+  FROM waybill.delivery
+ WHERE status = 'claimed'
+ GROUP BY receiver
+ ORDER BY receiver`
+
 // OwedEvents counts owed rows by receiver and event name.
 func (s *Store) OwedEvents(ctx context.Context) ([]waybill.OwedEvent, error) {
 	owed, err := query(ctx, s, owedEventsSQL, func(row pgx.CollectableRow) (owed waybill.OwedEvent, err error) {

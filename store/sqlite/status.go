@@ -35,6 +35,29 @@ func (s *Store) Tallies(ctx context.Context) ([]waybill.Tally, error) {
 	return tallies, nil
 }
 
+const inFlightSQL = `
+SELECT receiver,
+       count(*) FILTER (WHERE handed_off_at IS NOT NULL AND taken_at IS NULL),
+       COALESCE(min(handed_off_at) FILTER (WHERE taken_at IS NULL), 0),
+       count(taken_at), COALESCE(min(taken_at), 0),
+       count(*) FILTER (WHERE handed_off_at IS NULL)
+  FROM delivery INDEXED BY delivery_claimed WHERE status = 'claimed'
+ GROUP BY receiver ORDER BY receiver`
+
+// InFlight counts the claimed rows by receiver.
+func (s *Store) InFlight(ctx context.Context) ([]waybill.InFlight, error) {
+	ctx, cancel := context.WithTimeout(ctx, countTimes*s.callTimeout)
+	defer cancel()
+	rows, err := s.reader.QueryContext(ctx, inFlightSQL)
+	inFlight, err := collect(rows, err, func(rows *sql.Rows, n *waybill.InFlight) error {
+		return rows.Scan(&n.Receiver, &n.Waiting, &n.OldestHandedOff, &n.Running, &n.OldestTaken, &n.GivenBack)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count claimed rows: %w", err)
+	}
+	return inFlight, nil
+}
+
 // Two reads, so that each has its partial index.
 const owedEventsSQL = `
 SELECT receiver, (SELECT name FROM event WHERE id = event_id) AS name, count(*)

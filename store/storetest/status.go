@@ -35,6 +35,30 @@ var statusCases = []testCase{
 			{Receiver: "b", Status: waybill.Pending, Rows: 1, OldestDue: rows[5].DueAt},
 		})
 	}},
+	{"counts claimed rows by how far they are", func(b *scene) {
+		b.start("a", "b")
+		inFlight := func() []waybill.InFlight {
+			got, err := b.Store.InFlight(b.ctx)
+			b.must(err)
+			return got
+		}
+		equal(b, "nothing claimed", len(inFlight()), 0)
+		b.SetClock(-hour)
+		b.parcels(5)
+		equal(b, "nothing claimed of what is due", len(inFlight()), 0)
+		first := b.claim(1, "a")[0]
+		b.SetClock(0)
+		rows := b.claim(4, "a")
+		b.take(rows[0].Message)
+		b.take(rows[1].Message)
+		b.giveBack(waybill.GiveBack{Message: rows[2].Message})
+		waiting := b.claim(1, "b")[0]
+		equal(b, "in flight", inFlight(), []waybill.InFlight{
+			{Receiver: "a", Waiting: 2, OldestHandedOff: b.row(first.DeliveryID).HandedOffAt,
+				Running: 2, OldestTaken: b.row(rows[0].DeliveryID).TakenAt, GivenBack: 1},
+			{Receiver: "b", Waiting: 1, OldestHandedOff: b.row(waiting.DeliveryID).HandedOffAt},
+		})
+	}},
 	{"counts owed rows by event", func(b *scene) {
 		waybill.OnAny(b.reg, "any", func(context.Context, *waybill.Delivery) error { return nil }, waybill.Options{})
 		b.start("a")
