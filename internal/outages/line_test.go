@@ -1,0 +1,244 @@
+package outages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/relay"
+	"github.com/waybill-go/waybill/store/postgres"
+	"github.com/waybill-go/waybill/worker"
+)
+
+const (
+	eventName = "thing.happened"
+	slots     = 8
+	poll      = 50 * time.Millisecond
+)
+
+// queue is both ends of a queue.
+type queue interface {
+	waybill.TaskBackend
+	waybill.Consumer
+}
+
+// line is deliveries under way: a database, and what takes them from it to the
+// receiver.
+type line struct {
+	t     *testing.T
+	lease time.Duration
+	pool  *pgxpool.Pool   // straight to the database
+	app   *postgres.Store // the application's, straight to the database
+	gate  gate            // before the receiver
+	runs  atomic.Int64
+}
+
+// newLine makes the tables in the database at url, where each success is noted by
+// the database itself, whoever brings it about.
+func newLine(t *testing.T, url string, lease time.Duration) *line {
+	t.Helper()
+	l := &line{t: t, lease: lease, pool: connect(t, url)}
+	migrator, err := postgres.NewMigrator(l.pool, "")
+	if err == nil {
+		_, err = migrator.Up(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.exec(`CREATE SCHEMA app;
+		CREATE TABLE app.success (delivery_id bigint NOT NULL);
+		CREATE FUNCTION app.note_success() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO app.success VALUES (NEW.id); RETURN NULL;
+		END $$;
+		CREATE TRIGGER success AFTER UPDATE ON waybill.delivery FOR EACH ROW
+			WHEN (NEW.status = 'succeeded') EXECUTE FUNCTION app.note_success();`)
+	l.app = l.open(l.pool)
+	return l
+}
+
+func connect(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = 6
+	config.ConnConfig.ConnectTimeout = 2 * time.Second
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// open opens a store with the receiver.
+func (l *line) open(pool *pgxpool.Pool) *postgres.Store {
+	l.t.Helper()
+	reg := waybill.NewRegistry()
+	reg.Add(waybill.Receiver{Key: "receiver", Event: eventName, Options: waybill.Options{Lease: l.lease, MaxAttempts: 1}, Run: l.receive})
+	store, err := postgres.New(postgres.Config{
+		Pool: pool, Registry: reg, CallTimeout: 2 * time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return store
+}
+
+// receive is the receiver. One attempt is all it has: an outage must not spend it.
+func (l *line) receive(ctx context.Context, _ *waybill.Delivery) error {
+	l.runs.Add(1)
+	return l.gate.pass(ctx)
+}
+
+// run runs a relay and a worker, each with a store and a queue of its own, and
+// returns what ends them.
+func (l *line) run(storeURL string, relayQueue, workerQueue queue) (stop func()) {
+	l.t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	r, err := relay.New(relay.Config{Store: l.open(connect(l.t, storeURL)), Backend: relayQueue, Poll: poll, StandardLease: l.lease, Logger: quiet})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	w, err := worker.New(worker.Config{Store: l.open(connect(l.t, storeURL)), Backend: workerQueue, Slots: slots, Drain: 5 * time.Second, Logger: quiet})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			l.t.Errorf("the relay ended by itself: %v", err)
+		}
+	})
+	running.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			l.t.Errorf("the worker ended by itself: %v", err)
+		}
+	})
+	return sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// fire fires n events, as long as it takes: an application, too, waits for its
+// database.
+func (l *line) fire(n int) {
+	l.t.Helper()
+	for n > 0 {
+		batch := make([]any, min(n, 100))
+		for i := range batch {
+			batch[i] = waybill.RawEvent{Name: eventName, Payload: []byte(`{}`)}
+		}
+		l.await("the events are fired", func() (bool, string) {
+			ctx, cancel := context.WithTimeout(l.t.Context(), 5*time.Second)
+			defer cancel()
+			err := l.app.InTx(ctx, func(tx pgx.Tx) error {
+				_, err := l.app.FireAll(ctx, tx, batch)
+				return err
+			})
+			return err == nil, fmt.Sprint(err)
+		})
+		n -= len(batch)
+	}
+}
+
+// settled waits until every delivery has succeeded, and checks that none did twice.
+func (l *line) settled() {
+	l.t.Helper()
+	l.await("every delivery is settled", func() (bool, string) {
+		n, err := l.count(`SELECT count(*) FROM waybill.delivery WHERE status IN ('pending', 'claimed', 'failed')`)
+		return err == nil && n == 0, fmt.Sprintf("%d are owed (%v)", n, err)
+	})
+	for what, sql := range map[string]string{
+		"deliveries that settled otherwise": `SELECT count(*) FROM waybill.delivery WHERE status <> 'succeeded'`,
+		"deliveries that did not succeed exactly once": `SELECT count(*) FROM (
+			SELECT d.id FROM waybill.delivery d LEFT JOIN app.success s ON s.delivery_id = d.id
+			 GROUP BY d.id HAVING count(s.delivery_id) <> 1) AS wrong`,
+		"deliveries whose attempts are not one": `SELECT count(*) FROM waybill.delivery WHERE attempts <> 1`,
+	} {
+		if n, err := l.count(sql); err != nil || n > 0 {
+			l.t.Errorf("%d %s (%v)", n, what, err)
+		}
+	}
+}
+
+// waiting returns how many rows are handed off and not taken.
+func (l *line) waiting() (int64, error) {
+	return l.count(`SELECT count(*) FROM waybill.delivery WHERE status = 'claimed' AND handed_off_at IS NOT NULL AND taken_at IS NULL`)
+}
+
+func (l *line) count(sql string) (n int64, err error) {
+	ctx, cancel := context.WithTimeout(l.t.Context(), 10*time.Second)
+	defer cancel()
+	err = l.pool.QueryRow(ctx, sql).Scan(&n)
+	return n, err
+}
+
+func (l *line) exec(sql string) {
+	l.t.Helper()
+	if _, err := l.pool.Exec(l.t.Context(), sql); err != nil {
+		l.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// patience is ample on a busy machine, and many leases long.
+func (l *line) patience() time.Duration { return time.Minute + 4*l.lease }
+
+func (l *line) await(what string, done func() (bool, string)) {
+	l.t.Helper()
+	for deadline := time.Now().Add(l.patience()); ; time.Sleep(10 * time.Millisecond) {
+		ok, state := done()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			l.t.Fatalf("%s: not within %s: %s", what, l.patience(), state)
+		}
+	}
+}
+
+// gate lets runs through while it is open, which it is at first.
+type gate struct {
+	mu     sync.Mutex
+	closed chan struct{} // nil while open
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = make(chan struct{})
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.closed)
+	g.closed = nil
+}
+
+func (g *gate) pass(ctx context.Context) error {
+	g.mu.Lock()
+	closed := g.closed
+	g.mu.Unlock()
+	if closed == nil {
+		return nil
+	}
+	select {
+	case <-closed:
+		return nil
+	case <-ctx.Done():
+		return errors.New("the gate was closed for longer than the lease")
+	}
+}
