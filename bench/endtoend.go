@@ -9,9 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-go/waybill"
-	"github.com/waybill-go/waybill/backend/asynq"
 	"github.com/waybill-go/waybill/relay"
-	"github.com/waybill-go/waybill/store/postgres"
 	"github.com/waybill-go/waybill/worker"
 )
 
@@ -23,11 +21,7 @@ type bridge struct {
 }
 
 // start runs a relay and a worker until stop. acked is told of each success.
-func (b *bench) start(ctx context.Context, store *postgres.Store, config asynq.Config, slots int, acked func()) (*bridge, error) {
-	queue, err := b.queue(config)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) start(ctx context.Context, store store, queue queue, slots int, acked func()) (*bridge, error) {
 	r, err := relay.New(relay.Config{Store: store, Backend: queue, BatchSize: batch, Logger: b.log})
 	if err != nil {
 		return nil, err
@@ -65,17 +59,17 @@ func (br *bridge) end() error {
 
 // endToEnd takes n deliveries from fire to ack through the queue and returns
 // deliveries a second.
-func (b *bench) endToEnd(ctx context.Context, slots int) (float64, error) {
-	if err := b.clear(ctx); err != nil {
+func (b *bench) endToEnd(ctx context.Context, db database, queue queue, slots int) (float64, error) {
+	if err := db.clear(ctx); err != nil {
 		return 0, err
 	}
-	store, err := b.store(func(context.Context, *waybill.Delivery) error { return nil })
+	store, err := db.open(func(context.Context, *waybill.Delivery) error { return nil })
 	if err != nil {
 		return 0, err
 	}
 	var acks atomic.Int64
 	done := make(chan struct{})
-	br, err := b.start(ctx, store, asynq.Config{}, slots, func() {
+	br, err := b.start(ctx, store, queue, slots, func() {
 		if acks.Add(1) == int64(b.deliveries) {
 			close(done)
 		}

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-go/waybill"
-	"github.com/waybill-go/waybill/store/postgres"
 )
 
 const (
@@ -25,7 +23,7 @@ func event(n int) waybill.RawEvent {
 
 // fire fires n events, a hundred in a transaction, as several sessions of an
 // application would.
-func fire(ctx context.Context, store *postgres.Store, n int) error {
+func fire(ctx context.Context, store store, n int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range firers {
 		group.Go(func() error {
@@ -34,10 +32,7 @@ func fire(ctx context.Context, store *postgres.Store, n int) error {
 				for j := range events {
 					events[j] = event(from + j)
 				}
-				if err := store.InTx(ctx, func(tx pgx.Tx) error {
-					_, err := store.FireAll(ctx, tx, events)
-					return err
-				}); err != nil {
+				if err := store.fire(ctx, events...); err != nil {
 					return err
 				}
 			}

@@ -7,10 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/waybill-go/waybill"
-	"github.com/waybill-go/waybill/backend/asynq"
 )
 
 // firesPerSecond is a load that leaves every stage idle most of the time.
@@ -48,16 +45,16 @@ func (l *latencies) firing() int {
 }
 
 // measureLatency fires at a steady rate and returns the latencies, sorted.
-func (b *bench) measureLatency(ctx context.Context, check time.Duration) ([]time.Duration, error) {
-	if err := b.clear(ctx); err != nil {
+func (b *bench) measureLatency(ctx context.Context, db database, queue queue) ([]time.Duration, error) {
+	if err := db.clear(ctx); err != nil {
 		return nil, err
 	}
 	l := &latencies{all: make(chan struct{}), want: max(1, int(b.latency.Seconds()*firesPerSecond))}
-	store, err := b.store(l.run)
+	store, err := db.open(l.run)
 	if err != nil {
 		return nil, err
 	}
-	br, err := b.start(ctx, store, asynq.Config{CheckInterval: check}, 64, func() {})
+	br, err := b.start(ctx, store, queue, 64, func() {})
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +63,7 @@ func (b *bench) measureLatency(ctx context.Context, check time.Duration) ([]time
 		defer ticker.Stop()
 		for range l.want {
 			n := l.firing()
-			if err := store.InTx(ctx, func(tx pgx.Tx) error {
-				_, err := store.Fire(ctx, tx, event(n))
-				return err
-			}); err != nil {
+			if err := store.fire(ctx, event(n)); err != nil {
 				return err
 			}
 			select {

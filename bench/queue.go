@@ -8,16 +8,17 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-go/waybill"
-	"github.com/waybill-go/waybill/backend/asynq"
 )
+
+// queue is both ends of a queue.
+type queue interface {
+	waybill.TaskBackend
+	waybill.Consumer
+}
 
 // queueAlone sends n messages through the queue and does nothing with them: the
 // share of Asynq and Redis. It returns messages a second.
-func (b *bench) queueAlone(ctx context.Context, slots int) (float64, error) {
-	queue, err := b.queue(asynq.Config{})
-	if err != nil {
-		return 0, err
-	}
+func (b *bench) queueAlone(ctx context.Context, queue queue, slots int) (float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var received atomic.Int64
@@ -43,7 +44,7 @@ func (b *bench) queueAlone(ctx context.Context, slots int) (float64, error) {
 	return rate(b.deliveries, elapsed), nil
 }
 
-func enqueueAll(ctx context.Context, queue *asynq.Backend, n int) error {
+func enqueueAll(ctx context.Context, queue waybill.TaskBackend, n int) error {
 	claim := waybill.Claim{By: waybill.NewOwner("bench-relay"), At: waybill.StampOf(time.Now())}
 	for from := 0; from < n; from += batch {
 		messages := make([]waybill.Message, min(batch, n-from))

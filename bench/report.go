@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/waybill-go/waybill/backend/asynq"
 )
 
 // column is what was measured with one number of slots: a figure for each run.
@@ -50,7 +52,11 @@ func (b *bench) throughput(ctx context.Context, out io.Writer) error {
 		}
 		alone = append(alone, n)
 		for i, slots := range b.slots {
-			if n, err = b.queueAlone(ctx, slots); err != nil {
+			queue, err := b.asynq(asynq.Config{})
+			if err != nil {
+				return err
+			}
+			if n, err = b.queueAlone(ctx, queue, slots); err != nil {
 				return fmt.Errorf("asynq alone, %d slots: %w", slots, err)
 			}
 			columns[i].queue = append(columns[i].queue, n)
@@ -66,8 +72,12 @@ func (b *bench) throughput(ctx context.Context, out io.Writer) error {
 
 // profiled is endToEnd; the profile holds the last run.
 func (b *bench) profiled(ctx context.Context, slots int) (float64, error) {
+	queue, err := b.asynq(asynq.Config{})
+	if err != nil {
+		return 0, err
+	}
 	if b.profile == "" {
-		return b.endToEnd(ctx, slots)
+		return b.endToEnd(ctx, onPostgres{b}, queue, slots)
 	}
 	file, err := os.Create(b.profile)
 	if err != nil {
@@ -78,7 +88,7 @@ func (b *bench) profiled(ctx context.Context, slots int) (float64, error) {
 		return 0, err
 	}
 	defer pprof.StopCPUProfile()
-	return b.endToEnd(ctx, slots)
+	return b.endToEnd(ctx, onPostgres{b}, queue, slots)
 }
 
 func (b *bench) print(out io.Writer, alone []float64, columns []column) {
@@ -108,16 +118,22 @@ func (b *bench) reportLatency(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "\nfire to run at %d/s for %s%s%12s%12s%12s\n", firesPerSecond, b.latency,
 		strings.Repeat(" ", 4), "p50", "p99", "max")
 	for _, check := range []time.Duration{100 * time.Millisecond, 10 * time.Millisecond} {
-		sorted, err := b.measureLatency(ctx, check)
+		queue, err := b.asynq(asynq.Config{CheckInterval: check})
+		if err != nil {
+			return err
+		}
+		sorted, err := b.measureLatency(ctx, onPostgres{b}, queue)
 		if err != nil {
 			return fmt.Errorf("latency: %w", err)
 		}
-		at := func(share float64) string {
-			return sorted[int(share*float64(len(sorted)-1))].Round(100 * time.Microsecond).String()
-		}
-		fmt.Fprintf(out, "  check interval %-16s%12s%12s%12s\n", check, at(0.5), at(0.99), at(1))
+		fmt.Fprintf(out, "  check interval %-16s%12s%12s%12s\n", check, at(sorted, 0.5), at(sorted, 0.99), at(sorted, 1))
 	}
 	return nil
+}
+
+// at is the latency that this share of all did not exceed.
+func at(sorted []time.Duration, share float64) string {
+	return sorted[int(share*float64(len(sorted)-1))].Round(100 * time.Microsecond).String()
 }
 
 // median of an even number of figures is the lower of the two in the middle.

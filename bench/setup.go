@@ -94,21 +94,8 @@ func (b *bench) end() (err error) {
 	return err
 }
 
-// clear empties the tables, so that each run starts from the same.
-func (b *bench) clear(ctx context.Context) error {
-	_, err := b.pool.Exec(ctx, "TRUNCATE waybill.delivery, waybill.event")
-	return err
-}
-
-// store opens the store with one receiver, which does what run does.
-func (b *bench) store(run func(ctx context.Context, d *waybill.Delivery) error) (*postgres.Store, error) {
-	reg := waybill.NewRegistry()
-	reg.Add(waybill.Receiver{Key: "bench.receiver", Event: eventName, Run: run})
-	return postgres.New(postgres.Config{Pool: b.pool, Registry: reg, Logger: b.log})
-}
-
-// queue opens a queue that nobody has used. It is removed at the end.
-func (b *bench) queue(config asynq.Config) (*asynq.Backend, error) {
+// asynq opens a queue that nobody has used. It is removed at the end.
+func (b *bench) asynq(config asynq.Config) (*asynq.Backend, error) {
 	config.Redis, config.Logger, config.Servers, config.Prefetch = b.client, b.log, b.servers, b.prefetch
 	config.Queue = waybill.QueueName("bench-" + random())
 	b.ends = append(b.ends, func(ctx context.Context) error { return b.deleteQueue(ctx, config.Queue) })

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-go/waybill"
-	"github.com/waybill-go/waybill/store/postgres"
 )
 
 const (
@@ -20,10 +19,11 @@ const (
 // sqlAlone takes n deliveries from fire to ack with no queue in between: the
 // share of the database. It returns deliveries a second.
 func (b *bench) sqlAlone(ctx context.Context) (float64, error) {
-	if err := b.clear(ctx); err != nil {
+	db := onPostgres{b}
+	if err := db.clear(ctx); err != nil {
 		return 0, err
 	}
-	store, err := b.store(func(context.Context, *waybill.Delivery) error { return nil })
+	store, err := db.open(func(context.Context, *waybill.Delivery) error { return nil })
 	if err != nil {
 		return 0, err
 	}
@@ -54,7 +54,7 @@ func (b *bench) sqlAlone(ctx context.Context) (float64, error) {
 	return rate(b.deliveries, elapsed), b.settled(ctx, store)
 }
 
-func claimAll(ctx context.Context, store *postgres.Store, n int, claimed chan<- []waybill.Message) error {
+func claimAll(ctx context.Context, store waybill.Store, n int, claimed chan<- []waybill.Message) error {
 	by := waybill.NewOwner("bench-relay")
 	for n > 0 {
 		rows, err := store.Claim(ctx, waybill.ClaimRequest{
@@ -85,7 +85,7 @@ func claimAll(ctx context.Context, store *postgres.Store, n int, claimed chan<- 
 	return nil
 }
 
-func takeAll(ctx context.Context, store *postgres.Store, claimed <-chan []waybill.Message, taken chan<- []waybill.Ack) error {
+func takeAll(ctx context.Context, store waybill.Store, claimed <-chan []waybill.Message, taken chan<- []waybill.Ack) error {
 	by := waybill.NewOwner("bench-worker")
 	for messages := range claimed {
 		answers, err := waybill.Take(ctx, store, by, messages)
@@ -111,7 +111,7 @@ func takeAll(ctx context.Context, store *postgres.Store, claimed <-chan []waybil
 	return nil
 }
 
-func ackAll(ctx context.Context, store *postgres.Store, taken <-chan []waybill.Ack) error {
+func ackAll(ctx context.Context, store waybill.Store, taken <-chan []waybill.Ack) error {
 	for acks := range taken {
 		landed, err := waybill.Record(ctx, store, acks)
 		if err != nil {
@@ -128,7 +128,7 @@ func ackAll(ctx context.Context, store *postgres.Store, taken <-chan []waybill.A
 
 // settled makes sure that what was measured is what was meant: every delivery
 // succeeded, and there are as many as were fired.
-func (b *bench) settled(ctx context.Context, store *postgres.Store) error {
+func (b *bench) settled(ctx context.Context, store store) error {
 	// The group's context has ended with the group.
 	tallies, err := store.Tallies(context.WithoutCancel(ctx))
 	if err != nil {
