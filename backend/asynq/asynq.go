@@ -28,7 +28,8 @@ type Config struct {
 	Lane string
 	// Queue names the queue itself, instead of Lane.
 	Queue string
-	// Timeout bounds each round trip of Enqueue. Defaults to 5s.
+	// Timeout bounds each round trip of Enqueue, and all of a Backlog. Defaults to
+	// 5s.
 	Timeout time.Duration
 
 	// Servers is how many Asynq servers share the concurrency of a Consume.
@@ -64,6 +65,8 @@ var (
 	_ waybill.TaskBackend = (*Backend)(nil)
 	_ waybill.Consumer    = (*Backend)(nil)
 	_ waybill.Checker     = (*Backend)(nil)
+
+	_ waybill.BacklogReader = (*Backend)(nil)
 )
 
 // queuePattern keeps braces out of queue names: Asynq puts names in braces to
@@ -87,8 +90,8 @@ func (c *Config) complete() error {
 	if c.Redis == nil {
 		return errors.New("no redis client")
 	}
-	if !heedsDeadlines(c.Redis) {
-		return errors.New("the redis client ignores deadlines: set ContextTimeoutEnabled in its options, as Options does")
+	if err := checkClient(c.Redis); err != nil {
+		return err
 	}
 	if c.Lane == "" {
 		c.Lane = waybill.DefaultLane
@@ -127,15 +130,26 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// heedsDeadlines reports whether a deadline cuts the client's calls short. Without
-// that, a Redis that hangs would hold Enqueue far beyond its own.
-func heedsDeadlines(client redis.UniversalClient) bool {
+// checkClient refuses a client that a Redis which hangs would hold: Enqueue beyond its
+// deadline, or Asynq, which sets none, for ever.
+func checkClient(client redis.UniversalClient) error {
+	var heedsDeadlines bool
+	var read, write time.Duration
 	switch c := client.(type) {
 	case *redis.Client:
-		return c.Options().ContextTimeoutEnabled
+		o := c.Options()
+		heedsDeadlines, read, write = o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout
 	case *redis.ClusterClient:
-		return c.Options().ContextTimeoutEnabled
+		o := c.Options()
+		heedsDeadlines, read, write = o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout
 	default:
-		return true // somebody's wrapper: it cannot be asked
+		return nil // somebody's wrapper: it cannot be asked
 	}
+	if !heedsDeadlines {
+		return errors.New("the redis client ignores deadlines: set ContextTimeoutEnabled in its options, as Options does")
+	}
+	if read <= 0 || write <= 0 {
+		return errors.New("the redis client waits without limit: set ReadTimeout and WriteTimeout in its options, as Options does")
+	}
+	return nil
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // Check reports whether Redis answers and is fit to hold the queue. What it may not
-// read (managed servers hide their settings) it does not judge.
+// read (managed servers hide their settings) it does not judge; it logs a warning
+// when it cannot tell whether messages may be evicted.
 func (b *Backend) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.config.Timeout)
 	defer cancel()
@@ -18,10 +19,14 @@ func (b *Backend) Check(ctx context.Context) error {
 	if err := checkVersion(b.info(ctx, "server")["redis_version"]); err != nil {
 		return err
 	}
-	if policy := b.evictionPolicy(ctx); policy != "" && policy != "noeviction" {
+	switch policy := b.evictionPolicy(ctx); policy {
+	case "noeviction":
+	case "":
+		b.log.WarnContext(ctx, "cannot read the maxmemory-policy of redis; make sure that it is noeviction, or queued messages may be evicted")
+	default:
 		return fmt.Errorf("redis may evict queued messages: its maxmemory-policy is %s; run CONFIG SET maxmemory-policy noeviction", policy)
 	}
-	key := "asynq:{" + b.queue + "}:pending"
+	key := b.key("pending")
 	if kind, err := b.config.Redis.Type(ctx, key).Result(); err == nil && kind != "none" && kind != "list" {
 		return fmt.Errorf("redis key %s is a %s, not Asynq's list: delete it, or use another database or queue", key, kind)
 	}
@@ -30,10 +35,10 @@ func (b *Backend) Check(ctx context.Context) error {
 
 // info returns the fields of one section, none if it cannot be read.
 func (b *Backend) info(ctx context.Context, section string) map[string]string {
-	text, err := b.config.Redis.Info(ctx, section).Result()
-	if err != nil {
-		return nil
-	}
+	return infoFields(b.config.Redis.Info(ctx, section).Val())
+}
+
+func infoFields(text string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {

@@ -19,6 +19,7 @@ const handshakeTimeout = 2 * time.Second
 type consumerClient struct {
 	redis.UniversalClient
 	stopping <-chan struct{}
+	presence string
 }
 
 // EvalSha pauses after an error. Asynq asks again at once, so that a Redis which
@@ -54,11 +55,12 @@ func (c *consumerClient) pauseAfter(err error) {
 // for the confirmation of its subscription without any limit, and its shutdown
 // waits for that; and it never closes a subscription that was refused. So the
 // confirmation is awaited here, within a limit, and a second one, of a channel
-// that came in the same command, is left for Asynq to find.
+// that came in the same command, is left for Asynq to find. That channel is also how
+// a Backlog counts the servers that are there.
 func (c *consumerClient) Subscribe(ctx context.Context, channels ...string) *redis.PubSub {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	subscription := c.UniversalClient.Subscribe(ctx, append(channels, channels[0]+":waybill")...)
+	subscription := c.UniversalClient.Subscribe(ctx, append(channels, c.presence)...)
 	if _, err := subscription.ReceiveTimeout(ctx, handshakeTimeout); err != nil {
 		subscription.Close() // a closed one fails at once, and Asynq tries again in 5 s
 	}

@@ -87,7 +87,7 @@ const settleTime = 100 * time.Millisecond
 // start runs the servers, which share the capacity.
 func (c *consumer) start(ctx context.Context, capacity int) ([]*asynq.Server, error) {
 	config := c.backend.config
-	client := &consumerClient{UniversalClient: config.Redis, stopping: ctx.Done()}
+	client := &consumerClient{UniversalClient: config.Redis, stopping: ctx.Done(), presence: c.backend.presence()}
 	logger := newLogAdapter(c.backend.log)
 	n := min(config.Servers, capacity)
 	servers := make([]*asynq.Server, n)

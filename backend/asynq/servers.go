@@ -1,0 +1,142 @@
+package asynq
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/waybill-go/waybill"
+)
+
+// publication is how long what a server of Asynq publishes of itself is kept. It
+// does so twice in that time.
+const publication = 10 * time.Second
+
+// servers is what the servers of a queue publish of themselves.
+type servers struct {
+	count int
+	slots int64
+	busy  int64 // slots that were taken when it was published
+}
+
+// published asks for the servers of this queue. It returns nil if Redis refuses to
+// tell, and an error if it does not answer.
+func (b *Backend) published(ctx context.Context) (*servers, error) {
+	client := &inspectorClient{UniversalClient: b.config.Redis, ctx: ctx}
+	infos, err := asynq.NewInspectorFromRedisClient(client).Servers()
+	if err = errors.Join(client.err, err); err != nil {
+		return nil, unanswered(err)
+	}
+	found := new(servers)
+	for _, info := range infos {
+		if _, ours := info.Queues[b.queue]; !ours {
+			continue
+		}
+		found.count++
+		found.slots += int64(info.Concurrency)
+		for _, worker := range info.ActiveWorkers {
+			if worker.Queue == b.queue {
+				found.busy++
+			}
+		}
+	}
+	return found, nil
+}
+
+// consumers returns the slots of the servers, unless Redis may have forgotten some.
+// A server stays subscribed whatever is deleted, so fewer are published than are
+// present after a flush; and a Redis that has just started knows neither.
+func (s *servers) consumers(present int, presentKnown bool, up time.Duration) (slots waybill.Reading[int64]) {
+	if s == nil || s.count < present || up > 0 && up < publication {
+		return slots
+	}
+	if s.count == 0 && (!presentKnown || up == 0) {
+		return slots
+	}
+	return waybill.Known(s.slots)
+}
+
+// running returns how many messages are out, unless that contradicts the servers.
+func (s *servers) running(active int64, slots waybill.Reading[int64]) (running waybill.Reading[int64]) {
+	limit, ok := slots.Value()
+	if !ok || active > limit || active == 0 && s.busy > 0 {
+		return running
+	}
+	return waybill.Known(active)
+}
+
+// presence is the channel that a server of this queue listens to, beside Asynq's
+// own, for nobody to speak on: it is there to be counted. Channels are shared by
+// the databases of a Redis, unlike keys.
+func (b *Backend) presence() string {
+	database := 0
+	if client, ok := b.config.Redis.(*redis.Client); ok {
+		database = client.Options().DB
+	}
+	return "asynq:cancel:" + b.queue + ":" + strconv.Itoa(database)
+}
+
+// present returns how many servers are subscribed, and whether that is known. In a
+// cluster each node counts its own subscribers only.
+func (b *Backend) present(subscribed *redis.MapStringIntCmd) (int, bool) {
+	if _, ok := b.config.Redis.(*redis.ClusterClient); ok || subscribed.Err() != nil {
+		return 0, false
+	}
+	return int(subscribed.Val()[b.presence()]), true
+}
+
+// uptime returns how long Redis has run, and 0 if it does not say.
+func uptime(info string) time.Duration {
+	seconds, err := strconv.Atoi(infoFields(info)["uptime_in_seconds"])
+	if err != nil {
+		return 0
+	}
+	return max(time.Duration(seconds)*time.Second, 1)
+}
+
+// inspectorClient is the Redis client of an Inspector, with two of its traps closed:
+// it takes no context, and passes over what it could not read as if it were not there.
+type inspectorClient struct {
+	redis.UniversalClient
+	ctx context.Context // of the one call that this client is made for
+	err error
+}
+
+func (c *inspectorClient) EvalSha(_ context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	cmd := c.UniversalClient.EvalSha(c.ctx, sha, keys, args...)
+	if !redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") { // else it is sent again, with its source
+		c.note(cmd.Err())
+	}
+	return cmd
+}
+
+func (c *inspectorClient) Eval(_ context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	cmd := c.UniversalClient.Eval(c.ctx, script, keys, args...)
+	c.note(cmd.Err())
+	return cmd
+}
+
+func (c *inspectorClient) Get(_ context.Context, key string) *redis.StringCmd {
+	cmd := c.UniversalClient.Get(c.ctx, key)
+	if !errors.Is(cmd.Err(), redis.Nil) { // else the server is gone by now
+		c.note(cmd.Err())
+	}
+	return cmd
+}
+
+func (c *inspectorClient) HVals(_ context.Context, key string) *redis.StringSliceCmd {
+	cmd := c.UniversalClient.HVals(c.ctx, key)
+	c.note(cmd.Err())
+	return cmd
+}
+
+// note keeps the first error.
+func (c *inspectorClient) note(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
