@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waybill-go/waybill"
@@ -48,6 +49,40 @@ func BenchmarkClaim(b *testing.B) {
 			}
 			perRow(b)
 		})
+	}
+}
+
+// BenchmarkClaimTx is BenchmarkClaim in a transaction of two more round trips, and
+// then with as many messages written in it as rows are claimed.
+func BenchmarkClaimTx(b *testing.B) {
+	for _, receivers := range []int{1, 5} {
+		for _, enqueue := range []bool{false, true} {
+			b.Run(fmt.Sprintf("receivers=%d/enqueue=%t", receivers, enqueue), func(b *testing.B) {
+				pool := benchPool(b)
+				if _, err := pool.Exec(b.Context(), "CREATE TABLE message (id bigint, claimed_by text, claimed_at bigint)"); err != nil {
+					b.Fatal(err)
+				}
+				store := newStore(b, postgres.Config{Pool: pool, Registry: waybill.NewRegistry()})
+				for b.Loop() {
+					err := store.ClaimTx(b.Context(), func(ctx context.Context, tx any, claims waybill.Claimer) error {
+						messages := benchClaim(b, claims, receivers)
+						if !enqueue {
+							return nil
+						}
+						_, err := tx.(pgx.Tx).CopyFrom(ctx, pgx.Identifier{"message"}, []string{"id", "claimed_by", "claimed_at"},
+							pgx.CopyFromSlice(len(messages), func(i int) ([]any, error) {
+								m := messages[i]
+								return []any{m.DeliveryID, m.Claim.By, int64(m.Claim.At)}, nil
+							}))
+						return err
+					})
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				perRow(b)
+			})
+		}
 	}
 }
 
@@ -123,7 +158,7 @@ func scatter(batches [][]waybill.Message, stamps int) {
 	}
 }
 
-func benchClaim(b *testing.B, store *postgres.Store, receivers int) []waybill.Message {
+func benchClaim(b *testing.B, store waybill.Claimer, receivers int) []waybill.Message {
 	b.Helper()
 	rows, err := store.Claim(b.Context(), waybill.ClaimRequest{
 		By: "relay", Receivers: benchLane[:receivers], Limit: benchBatch, Lease: time.Hour,

@@ -15,6 +15,10 @@ import (
 
 // Claim claims due rows of the named receivers, oldest first.
 func (s *Store) Claim(ctx context.Context, request waybill.ClaimRequest) ([]waybill.ClaimedRow, error) {
+	return s.alone().Claim(ctx, request)
+}
+
+func (c claimer) Claim(ctx context.Context, request waybill.ClaimRequest) ([]waybill.ClaimedRow, error) {
 	receivers := slices.Compact(slices.Sorted(slices.Values(request.Receivers)))
 	if len(receivers) == 0 || request.Limit <= 0 {
 		return nil, nil
@@ -23,7 +27,7 @@ func (s *Store) Claim(ctx context.Context, request waybill.ClaimRequest) ([]wayb
 	if len(receivers) > 1 {
 		text = claimMergedSQL(len(receivers), request.Limit)
 	}
-	rows, err := s.claim(ctx, request.By, s.sql(text), request.By, request.Limit, receivers, request.Lease.Microseconds())
+	rows, err := c.claim(ctx, request.By, c.sql(text), request.By, request.Limit, receivers, request.Lease.Microseconds())
 	if err != nil {
 		return nil, fmt.Errorf("claim rows of %d receivers: %w", len(receivers), err)
 	}
@@ -87,9 +91,9 @@ func claimMergedSQL(receivers, limit int) string {
 }
 
 // claim runs a claiming statement and returns its rows, oldest first.
-func (s *Store) claim(ctx context.Context, by, text string, args ...any) ([]waybill.ClaimedRow, error) {
+func (c claimer) claim(ctx context.Context, by, text string, args ...any) ([]waybill.ClaimedRow, error) {
 	var claimed []waybill.ClaimedRow
-	err := s.send(ctx, func(batch *pgx.Batch) {
+	err := c.send(ctx, func(batch *pgx.Batch) {
 		claimed = nil
 		batch.Queue(text, args...).Query(func(rows pgx.Rows) error {
 			var (

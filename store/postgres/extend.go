@@ -11,6 +11,10 @@ import (
 
 // Extend sets the lease of rows to the given length from now, under their claims.
 func (s *Store) Extend(ctx context.Context, rows []waybill.Extension) ([]int64, error) {
+	return s.alone().Extend(ctx, rows)
+}
+
+func (c claimer) Extend(ctx context.Context, rows []waybill.Extension) ([]int64, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -23,9 +27,9 @@ func (s *Store) Extend(ctx context.Context, rows []waybill.Extension) ([]int64, 
 		held.add(row.Message)
 		leases = append(leases, row.Lease.Microseconds())
 	}
-	err := s.send(ctx, func(batch *pgx.Batch) {
+	err := c.send(ctx, func(batch *pgx.Batch) {
 		ids = nil
-		batch.Queue(s.sql(extendSQL), held.ids, held.by, held.at, leases).Query(collectIDs(&ids))
+		batch.Queue(c.sql(extendSQL), held.ids, held.by, held.at, leases).Query(collectIDs(&ids))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("extend leases of %d deliveries: %w", len(rows), err)

@@ -11,6 +11,10 @@ import (
 // of its own: as an arm of Claim it would cost each claim a look at every row in
 // flight.
 func (s *Store) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest) ([]waybill.ClaimedRow, error) {
+	return s.alone().ClaimLapsed(ctx, request)
+}
+
+func (c claimer) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest) ([]waybill.ClaimedRow, error) {
 	if request.Limit <= 0 || (request.Receivers != nil && len(request.Receivers) == 0) {
 		return nil, nil
 	}
@@ -18,7 +22,7 @@ func (s *Store) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest) 
 	if except == nil {
 		except = []string{} // NULL would except everything
 	}
-	rows, err := s.claim(ctx, request.By, s.sql(claimLapsedSQL),
+	rows, err := c.claim(ctx, request.By, c.sql(claimLapsedSQL),
 		request.By, request.Limit, request.Receivers, request.Lease.Microseconds(), except)
 	if err != nil {
 		return nil, fmt.Errorf("claim lapsed rows: %w", err)

@@ -67,12 +67,7 @@ func (s *Store) ackIn(ctx context.Context, tx pgx.Tx, ack waybill.Ack) (bool, er
 	} else {
 		others.add(ack)
 	}
-	err := s.within(ctx, func(ctx context.Context) error {
-		batch := &pgx.Batch{}
-		batch.Queue(byIndex)
-		s.queueAcks(batch, succeeded, others, &ids)
-		return tx.SendBatch(ctx, batch).Close()
-	})
+	err := s.sendIn(ctx, tx, func(batch *pgx.Batch) { s.queueAcks(batch, succeeded, others, &ids) })
 	return len(ids) > 0, err
 }
 

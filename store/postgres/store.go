@@ -11,7 +11,8 @@
 // The application's transaction is its own: Fire adds one statement to it.
 // Everything after that is one conditional statement for each step, committed
 // alone, in the order of the files: fire, claim, lapsed, giveback, take, look,
-// extend, ack, runtx.
+// extend, ack, runtx. With a queue in the same database, the steps up to its
+// messages can be one transaction: claimtx.
 //
 // Statements name their tables with the schema, so that the connections of the
 // application can be used whatever their search_path is.
@@ -75,6 +76,7 @@ type Store struct {
 
 var (
 	_ waybill.TxStore      = (*Store)(nil)
+	_ waybill.TxClaimer    = (*Store)(nil)
 	_ waybill.StatusReader = (*Store)(nil)
 )
 
@@ -186,6 +188,25 @@ func (s *Store) send(ctx context.Context, build func(*pgx.Batch)) error {
 		}
 	}
 }
+
+// sendIn runs the statements of a batch in a transaction that others go on with, in
+// one round trip, within the time of a call. There is no second try: what the
+// database undoes is the transaction.
+func (s *Store) sendIn(ctx context.Context, tx pgx.Tx, build func(*pgx.Batch)) error {
+	return s.within(ctx, func(ctx context.Context) error {
+		batch := &pgx.Batch{}
+		batch.Queue(byIndex)
+		batch.Queue(abandonedSQL, max(1, s.timeout.Milliseconds()))
+		build(batch)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+}
+
+// abandonedSQL has the server end the transaction when its client is silent for
+// longer than a call may take. The rows it changed are locked until it ends, and a
+// machine that is cut off in the middle of it would keep them from every other
+// relay until the server's TCP gives up: for hours.
+const abandonedSQL = `SELECT set_config('idle_in_transaction_session_timeout', $1::bigint::text, true)`
 
 // isConflict reports whether the database undid a statement for no fault of its
 // own: a deadlock, or a database whose default isolation is stricter than ours.

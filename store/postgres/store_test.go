@@ -251,8 +251,28 @@ func TestOneConnectionIsEnough(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	claimed := make(chan waybill.Message, 2*fired)
+	for range 8 {
+		wg.Go(func() {
+			if err := store.ClaimTx(t.Context(), func(ctx context.Context, tx any, claims waybill.Claimer) error {
+				rows, err := claims.Claim(ctx, waybill.ClaimRequest{By: "relay", Receivers: []string{"mail", "stock"}, Limit: 5, Lease: time.Minute})
+				for _, row := range rows {
+					claimed <- row.Message
+				}
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	close(claimed)
+	var messages []waybill.Message
+	for message := range claimed {
+		messages = append(messages, message)
+	}
 	var landed atomic.Int64
-	for _, d := range take(t, store, claim(t, store, 100, "mail", "stock")...) {
+	for _, d := range take(t, store, messages...) {
 		wg.Go(func() {
 			receiver, _ := store.Registry().Receiver(d.Receiver)
 			if !receiver.Transactional() {

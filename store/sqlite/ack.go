@@ -19,7 +19,7 @@ UPDATE delivery
 
 // Ack records outcomes under the claims.
 func (s *Store) Ack(ctx context.Context, acks []waybill.Ack) ([]int64, error) {
-	landed, err := changeHeld(ctx, s, ackSQL, acks,
+	landed, err := changeHeld(ctx, s.write, ackSQL, acks,
 		func(ack waybill.Ack) waybill.Message { return ack.Message }, outcomeArgs)
 	if err != nil {
 		return nil, fmt.Errorf("acknowledge %d deliveries: %w", len(acks), err)

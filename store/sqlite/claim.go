@@ -27,11 +27,15 @@ UPDATE delivery
 
 // Claim claims due rows of the named receivers, oldest first.
 func (s *Store) Claim(ctx context.Context, request waybill.ClaimRequest) ([]waybill.ClaimedRow, error) {
+	return s.alone().Claim(ctx, request)
+}
+
+func (c claimer) Claim(ctx context.Context, request waybill.ClaimRequest) ([]waybill.ClaimedRow, error) {
 	if request.Limit <= 0 || len(request.Receivers) == 0 {
 		return nil, nil
 	}
 	var claimed []waybill.ClaimedRow
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
+	err := c.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
 		rows, err := tx.QueryContext(ctx, dueSQL, now, jsonArray(request.Receivers), request.Limit)
 		claimed, err = collect(rows, err, scanClaimed)
 		if err != nil {

@@ -14,7 +14,11 @@ UPDATE delivery
 
 // Extend sets the leases of rows from now, under their claims.
 func (s *Store) Extend(ctx context.Context, rows []waybill.Extension) ([]int64, error) {
-	held, err := changeHeld(ctx, s, extendSQL, rows,
+	return s.alone().Extend(ctx, rows)
+}
+
+func (c claimer) Extend(ctx context.Context, rows []waybill.Extension) ([]int64, error) {
+	held, err := changeHeld(ctx, c.write, extendSQL, rows,
 		func(row waybill.Extension) waybill.Message { return row.Message },
 		func(row waybill.Extension) []any { return []any{row.Lease.Microseconds()} })
 	if err != nil {

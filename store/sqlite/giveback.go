@@ -17,7 +17,7 @@ UPDATE delivery
 
 // GiveBack releases rows under their claims.
 func (s *Store) GiveBack(ctx context.Context, rows []waybill.GiveBack) ([]int64, error) {
-	held, err := changeHeld(ctx, s, giveBackSQL, rows,
+	held, err := changeHeld(ctx, s.write, giveBackSQL, rows,
 		func(row waybill.GiveBack) waybill.Message { return row.Message },
 		func(row waybill.GiveBack) []any { return []any{row.Delay.Microseconds()} })
 	if err != nil {

@@ -20,6 +20,10 @@ SELECT id, COALESCE(claimed_at, 0), receiver, available_at, starts - attempts
 
 // ClaimLapsed claims rows whose lease has lapsed, oldest first.
 func (s *Store) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest) ([]waybill.ClaimedRow, error) {
+	return s.alone().ClaimLapsed(ctx, request)
+}
+
+func (c claimer) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest) ([]waybill.ClaimedRow, error) {
 	if request.Limit <= 0 {
 		return nil, nil
 	}
@@ -29,7 +33,7 @@ func (s *Store) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest) 
 		receivers, except = jsonArray(request.Receivers), nil
 	}
 	var claimed []waybill.ClaimedRow
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
+	err := c.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
 		rows, err := tx.QueryContext(ctx, lapsedSQL, now, receivers, jsonArray(except), request.Limit)
 		claimed, err = collect(rows, err, scanClaimed)
 		if err != nil {

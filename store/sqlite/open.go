@@ -100,9 +100,15 @@ func (s *Store) dataSource(kind dsn) string {
 	return "file:" + escaped + "?" + options.Encode()
 }
 
-// write runs one step of the protocol in a transaction of its own. now is read
-// under the write lock.
-func (s *Store) write(ctx context.Context, step func(ctx context.Context, tx *sql.Tx, now int64) error) error {
+// step is one step of the protocol, in a transaction that holds the write lock. now
+// was read under it.
+type step func(ctx context.Context, tx *sql.Tx, now int64) error
+
+// write runs a step, in one transaction or another.
+type write func(ctx context.Context, step step) error
+
+// write runs a step in a transaction of its own.
+func (s *Store) write(ctx context.Context, step step) error {
 	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
 	return s.locked(ctx, ctx, func(tx *sql.Tx) error { return step(ctx, tx, s.now()) })

@@ -39,15 +39,15 @@ func change(ctx context.Context, tx *sql.Tx, query string, f func(execute func(a
 	})
 }
 
-// changeHeld runs a statement on rows under their claims, in a transaction of its
-// own, and returns the ids of those that were held so. Its parameters are the
-// clock, the id, both halves of the claim, and what args returns.
-func changeHeld[T any](ctx context.Context, s *Store, query string, rows []T, message func(T) waybill.Message, args func(T) []any) ([]int64, error) {
+// changeHeld runs a statement on rows under their claims, as one step, and returns
+// the ids of those that were held so. Its parameters are the clock, the id, both
+// halves of the claim, and what args returns.
+func changeHeld[T any](ctx context.Context, write write, query string, rows []T, message func(T) waybill.Message, args func(T) []any) ([]int64, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
 	var held []int64
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
+	err := write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
 		return change(ctx, tx, query, func(execute func(args ...any) (bool, error)) error {
 			for _, row := range rows {
 				m := message(row)

@@ -18,8 +18,8 @@
 //
 // # Caveats
 //
-// InTx and RunTx hold the write lock for as long as the caller's function runs:
-// nobody fires, claims, takes or acknowledges meanwhile, in any process. Do
+// InTx, RunTx and ClaimTx hold the write lock for as long as the caller's function
+// runs: nobody fires, claims, takes or acknowledges meanwhile, in any process. Do
 // nothing slow in them, and call no method of the Store but Fire and FireAll: it
 // would wait for the lock that its own caller holds.
 //
@@ -88,6 +88,7 @@ type Store struct {
 
 var (
 	_ waybill.TxStore      = (*Store)(nil)
+	_ waybill.TxClaimer    = (*Store)(nil)
 	_ waybill.StatusReader = (*Store)(nil)
 )
 

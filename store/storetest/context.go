@@ -24,6 +24,12 @@ var contextCases = []testCase{
 					_, err := b.Store.ClaimLapsed(ctx, waybill.LapsedRequest{By: relayID, Limit: 1, Lease: stamped})
 					return err
 				},
+				"ClaimTx": func() error {
+					return b.Store.ClaimTx(ctx, func(ctx context.Context, _ any, claims waybill.Claimer) error {
+						_, err := claims.Claim(context.WithoutCancel(ctx), offered)
+						return err
+					})
+				},
 				"OwedReceivers": func() error { _, err := b.Store.OwedReceivers(ctx, nil); return err },
 				"GiveBack": func() error {
 					_, err := b.Store.GiveBack(ctx, []waybill.GiveBack{{Message: message}})

@@ -17,6 +17,7 @@ import (
 // Store is what the suite drives: all that a store can do.
 type Store interface {
 	waybill.TxStore
+	waybill.TxClaimer
 	waybill.StatusReader
 }
 
@@ -35,7 +36,7 @@ type Harness struct {
 	InTx func(ctx context.Context, f func(tx any) error) error
 	// Fire fires events in such a transaction, in one call.
 	Fire func(ctx context.Context, tx any, events ...any) ([]int64, error)
-	// ExecTx runs a statement in a transaction: one of InTx, or of RunTx.
+	// ExecTx runs a statement in a transaction: one of InTx, RunTx or ClaimTx.
 	ExecTx func(ctx context.Context, tx any, sql string) error
 
 	// Rows returns every delivery row, by id.
@@ -80,27 +81,32 @@ type Open func(t *testing.T, reg *waybill.Registry) Harness
 func Run(t *testing.T, open Open) {
 	groups := []struct {
 		name  string
+		open  Open
 		cases []testCase
 	}{
-		{"Fire", fireCases},
-		{"Claim", claimCases},
-		{"Lapsed", lapsedCases},
-		{"GiveBack", giveBackCases},
-		{"Take", takeCases},
-		{"Refusal", refusalCases},
-		{"Extend", extendCases},
-		{"Ack", ackCases},
-		{"RunTx", runTxCases},
-		{"Status", statusCases},
-		{"Migrate", migrateCases},
-		{"Context", contextCases},
+		{"Fire", open, fireCases},
+		{"Claim", open, claimCases},
+		{"Lapsed", open, lapsedCases},
+		{"GiveBack", open, giveBackCases},
+		{"Take", open, takeCases},
+		{"Refusal", open, refusalCases},
+		{"Extend", open, extendCases},
+		{"Ack", open, ackCases},
+		{"RunTx", open, runTxCases},
+		{"ClaimTx", open, claimTxCases},
+		{"JointClaim", jointly(open), claimCases},
+		{"JointLapsed", jointly(open), lapsedCases},
+		{"JointExtend", jointly(open), extendCases},
+		{"Status", open, statusCases},
+		{"Migrate", open, migrateCases},
+		{"Context", open, contextCases},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
 			for _, c := range group.cases {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
-					c.run(newScene(t, open))
+					c.run(newScene(t, group.open))
 				})
 			}
 		})
