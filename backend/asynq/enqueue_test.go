@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,31 +207,75 @@ func TestEnqueueRefusesWhatCannotBeEncoded(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+// A batch costs a round trip for each hundred of its messages, and no other.
+func TestEnqueueIsARoundTripForAHundred(t *testing.T) {
 	t.Parallel()
-	server := services.OwnRedis(t)
-	admin := connect(t, server.URL)
-	b := open(t, asynq.Config{Redis: admin, Lane: "mail"})
-	if err := b.Check(t.Context()); err != nil {
+	client := connect(t, services.Redis(t))
+	b := open(t, asynq.Config{Redis: client, Lane: services.Unique(t)})
+	if _, err := b.Enqueue(t.Context(), messages(1000, 1)); err != nil { // Redis knows the script now
 		t.Fatal(err)
 	}
-	if err := admin.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
+	trips, commands := new(pipelineCounter), new(commandCounter)
+	client.AddHook(trips)
+	client.AddHook(commands)
+	if _, err := b.Enqueue(t.Context(), messages(1, 250)); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "noeviction") {
-		t.Errorf("check with eviction: %v", err)
+	if trips, commands := trips.n.Load(), commands.n.Load(); trips != 3 || commands != 0 {
+		t.Errorf("%d pipelines and %d commands, want 3 and 0", trips, commands)
 	}
-	if err := admin.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err(); err != nil {
+}
+
+type pipelineCounter struct{ n atomic.Int64 }
+
+func (c *pipelineCounter) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (c *pipelineCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (c *pipelineCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.n.Add(1)
+		return next(ctx, cmds)
+	}
+}
+
+// A task that was filed away keeps its id for 90 days. It must not stand in the way
+// of a later claim on its row.
+func TestEnqueueBesideAnArchivedTask(t *testing.T) {
+	t.Parallel()
+	client := connect(t, "redis://"+miniredis.RunT(t).Addr())
+	b := open(t, asynq.Config{Redis: client, Lane: "mail"})
+	batch := messages(1, 3)
+	if _, err := b.Enqueue(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.Set(t.Context(), "asynq:{waybill-mail}:pending", "x", 0).Err(); err != nil {
+	if n, err := queue.NewInspectorFromRedisClient(client).ArchiveAllPendingTasks("waybill-mail"); n != 3 || err != nil {
+		t.Fatalf("archived %d tasks, %v", n, err)
+	}
+	batch[0].Claim.At++              // claimed again by the same relay,
+	batch[1].Claim.By = "relay:2:cd" // by another,
+	results, err := b.Enqueue(t.Context(), batch)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "string") {
-		t.Errorf("check with another's key: %v", err)
+	wantStatuses(t, results, 3, waybill.EnqueueAccepted) // and a copy of the third
+	if n := pending(t, client, "mail"); n != 2 {
+		t.Errorf("%d messages pending, want the 2 of later claims", n)
 	}
-	wrong := open(t, asynq.Config{Redis: connect(t, strings.Replace(server.URL, "default:", "default:x", 1))})
-	if err := wrong.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
-		t.Errorf("check with a wrong password: %v", err)
+}
+
+// Asynq's defaults are 25 retries, and an end after half an hour whatever runs.
+func TestEnqueueLeavesAsynqNothingToDecide(t *testing.T) {
+	t.Parallel()
+	client := connect(t, "redis://"+miniredis.RunT(t).Addr())
+	b := open(t, asynq.Config{Redis: client, Lane: "mail"})
+	if _, err := b.Enqueue(t.Context(), messages(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := queue.NewInspectorFromRedisClient(client).ListPendingTasks("waybill-mail")
+	if err != nil || len(tasks) != 1 {
+		t.Fatalf("%d tasks, %v", len(tasks), err)
+	}
+	task := tasks[0]
+	if task.MaxRetry != 0 || task.Retention != 0 || task.Timeout != 24*time.Hour || !task.Deadline.IsZero() {
+		t.Errorf("max retry %d, retention %s, timeout %s, deadline %s; want 0, 0, 24h, none", task.MaxRetry, task.Retention, task.Timeout, task.Deadline)
 	}
 }

@@ -122,6 +122,8 @@ func TestLogAdapter(t *testing.T) {
 	a := newLogAdapter(slog.New(slog.NewTextHandler(&out, nil)))
 	a.Info("Starting processing")
 	a.Warn("Quitting worker. task id=1:a:1")
+	a.Error("recoverer: could not move task to archive: NOT_FOUND") // after keys were lost, once a minute
+	a.Error("Retry exhausted for task id=1:a:1")
 	for range 3 {
 		a.Error("Dequeue error: connection refused")
 	}

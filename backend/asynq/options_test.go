@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/waybill-go/waybill/backend/asynq"
 )
@@ -23,7 +24,11 @@ func TestOptions(t *testing.T) {
 	if o.PoolSize != 7 || o.ReadTimeout != 4*time.Second || o.WriteTimeout != 2*time.Second || !o.ContextTimeoutEnabled {
 		t.Errorf("options %+v", o)
 	}
-	if o, err := asynq.Options("redis://localhost"); err != nil || o.Addrs[0] != "localhost:6379" || o.TLSConfig != nil {
+	if !o.DisableIdentity || o.MaintNotificationsConfig == nil || o.MaintNotificationsConfig.Mode != maintnotifications.ModeDisabled {
+		t.Error("the client introduces itself, which some proxies refuse")
+	}
+	if o, err := asynq.Options("redis://localhost"); err != nil || o.Addrs[0] != "localhost:6379" || o.TLSConfig != nil ||
+		o.DialTimeout != 2*time.Second || o.ReadTimeout != 2*time.Second || o.PoolTimeout != 2*time.Second || o.MaxRetries != 1 {
 		t.Errorf("options %+v, %v", o, err)
 	}
 }
@@ -54,7 +59,13 @@ func TestNew(t *testing.T) {
 	defer deaf.Close()
 	deafCluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	defer deafCluster.Close()
+	endless := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true, ReadTimeout: -1})
+	defer endless.Close()
+	endlessCluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, ContextTimeoutEnabled: true, WriteTimeout: -1})
+	defer endlessCluster.Close()
 	for name, config := range map[string]asynq.Config{
+		"waits without limit":    {Redis: endless},
+		"cluster without limit":  {Redis: endlessCluster},
 		"no client":              {},
 		"deaf to deadlines":      {Redis: deaf},
 		"deaf cluster":           {Redis: deafCluster},
