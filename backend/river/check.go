@@ -1,0 +1,58 @@
+package river
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/waybill-go/waybill"
+)
+
+// ourKinds begins every kind of job that Waybill ever makes.
+const ourKinds = "waybill."
+
+// Check reports whether the database answers, holds River's tables as this release
+// needs them, and is nobody else's.
+func (b *Backend) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, b.config.Timeout)
+	defer cancel()
+	where := b.database.where()
+	switch missing, err := b.database.unapplied(ctx); {
+	case err != nil:
+		return fmt.Errorf("river: read the migrations in %s: %w; is the database running, and is its address right?", where, err)
+	case missing > 0:
+		return fmt.Errorf("river: %s lacks %d of River's migrations: run `bridge migrate` with this backend", where, missing)
+	}
+	if b.worker != nil {
+		return nil // jobs of other kinds are what a team's own River is for
+	}
+	first, last, err := b.database.kinds(ctx)
+	if err != nil {
+		return fmt.Errorf("river: read the jobs in %s: %w", where, err)
+	}
+	for _, kind := range []string{first, last} {
+		if kind != "" && !strings.HasPrefix(kind, ourKinds) {
+			return fmt.Errorf("river: %s holds jobs of another River (%q), and as its leader this one would delete and discard them: "+
+				"use a schema or a file of its own, or hand over to the other's client with NewWithClient", where, kind)
+		}
+	}
+	return nil
+}
+
+// unapplied counts the migrations that are missing.
+func unapplied(steps []waybill.Migration) int {
+	n := 0
+	for _, step := range steps {
+		if step.AppliedAt.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+const kindsSQL = `SELECT coalesce(min(kind), ''), coalesce(max(kind), '') FROM `
+
+func (p *postgres) kinds(ctx context.Context) (first, last string, err error) {
+	err = p.pool.QueryRow(ctx, kindsSQL+p.table("river_job")).Scan(&first, &last)
+	return first, last, err
+}

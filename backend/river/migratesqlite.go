@@ -1,0 +1,58 @@
+package river
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+// NewSQLiteMigrator returns a Migrator of River's tables in the file of db, a
+// handle from OpenSQLite. Of several that run at once, each makes the steps that
+// the others have not made.
+func NewSQLiteMigrator(db *sql.DB) (*Migrator, error) {
+	if db == nil {
+		return nil, errors.New("river: the migrator needs a handle from OpenSQLite")
+	}
+	target, err := newSQLiteWith(nil, db)
+	if err != nil {
+		return nil, fmt.Errorf("river: %w", err)
+	}
+	river, err := riverMigrator(riversqlite.New(db), "")
+	if err != nil {
+		return nil, fmt.Errorf("river: %w", err)
+	}
+	return &Migrator{target: target, steps: river.AllVersions()}, nil
+}
+
+func (f *sqliteFile) migrate(ctx context.Context, direction rivermigrate.Direction, options *rivermigrate.MigrateOpts) (*rivermigrate.MigrateResult, error) {
+	river, err := riverMigrator(riversqlite.New(f.db), "")
+	if err != nil {
+		return nil, err
+	}
+	return river.Migrate(ctx, direction, options)
+}
+
+func (f *sqliteFile) applied(ctx context.Context) (map[int]time.Time, error) {
+	return appliedSteps(ctx, riversqlite.New(f.db).GetExecutor(), "")
+}
+
+func (f *sqliteFile) unapplied(ctx context.Context) (int, error) {
+	river, err := riverMigrator(riversqlite.New(f.db), "")
+	if err != nil {
+		return 0, err
+	}
+	applied, err := f.applied(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return unapplied((&Migrator{target: f, steps: river.AllVersions()}).mark(applied)), nil
+}
+
+func (f *sqliteFile) preamble() string { return "PRAGMA journal_mode = WAL;\n" }
+
+func (f *sqliteFile) prefix() string { return "" }
