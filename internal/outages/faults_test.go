@@ -54,8 +54,8 @@ var faults = []struct {
 func (tr trial) through(t *testing.T, b *bed) {
 	t.Helper()
 	l := newLine(t, b.direct, tr.lease)
-	stop := l.run(b.store, b.open(), b.open())
-	defer stop()
+	l.relay(b.store, b.open())
+	l.work(b.store, b.open())
 	l.fire(slots)
 	l.settled() // both ends are up
 	for _, f := range faults {

@@ -25,10 +25,11 @@ const (
 	poll      = 50 * time.Millisecond
 )
 
-// queue is both ends of a queue.
+// queue is both ends of a queue, and what is in between.
 type queue interface {
 	waybill.TaskBackend
 	waybill.Consumer
+	waybill.BacklogReader
 }
 
 // line is deliveries under way: a database, and what takes them from it to the
@@ -101,35 +102,60 @@ func (l *line) receive(ctx context.Context, _ *waybill.Delivery) error {
 	return l.gate.pass(ctx)
 }
 
-// run runs a relay and a worker, each with a store and a queue of its own, and
-// returns what ends them.
-func (l *line) run(storeURL string, relayQueue, workerQueue queue) (stop func()) {
+// end is a relay or a worker that runs.
+type end struct {
+	stop     func()
+	takes    atomic.Int64 // of a worker
+	refusals atomic.Int64 // of a worker: copies that their rows refused
+}
+
+// relay runs a relay with a store of its own.
+func (l *line) relay(storeURL string, queue waybill.TaskBackend) *end {
 	l.t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	r, err := relay.New(relay.Config{Store: l.open(connect(l.t, storeURL)), Backend: relayQueue, Poll: poll, StandardLease: l.lease, Logger: quiet})
+	r, err := relay.New(relay.Config{
+		Store: l.open(connect(l.t, storeURL)), Backend: queue, Poll: poll, StandardLease: l.lease, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	w, err := worker.New(worker.Config{Store: l.open(connect(l.t, storeURL)), Backend: workerQueue, Slots: slots, Drain: 5 * time.Second, Logger: quiet})
+	return l.run("relay", r.Run, &end{})
+}
+
+// work runs a worker with a store of its own.
+func (l *line) work(storeURL string, queue waybill.Consumer) *end {
+	l.t.Helper()
+	e := &end{}
+	w, err := worker.New(worker.Config{
+		Store: l.open(connect(l.t, storeURL)), Backend: queue, Slots: slots, Drain: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		Observer: func(seen waybill.Observation) {
+			switch seen.Kind {
+			case waybill.ObservedTake:
+				e.takes.Add(1)
+			case waybill.ObservedRefusal:
+				e.refusals.Add(1)
+			}
+		},
+	})
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	return l.run("worker", w.Run, e)
+}
+
+func (l *line) run(name string, run func(context.Context) error, e *end) *end {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := r.Run(ctx); err != nil {
-			l.t.Errorf("the relay ended by itself: %v", err)
+		if err := run(ctx); err != nil {
+			l.t.Errorf("the %s ended by itself: %v", name, err)
 		}
 	})
-	running.Go(func() {
-		if err := w.Run(ctx); err != nil {
-			l.t.Errorf("the worker ended by itself: %v", err)
-		}
-	})
-	return sync.OnceFunc(func() {
+	e.stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()
 	})
+	l.t.Cleanup(e.stop)
+	return e
 }
 
 // fire fires n events, as long as it takes: an application, too, waits for its
@@ -137,21 +163,27 @@ func (l *line) run(storeURL string, relayQueue, workerQueue queue) (stop func())
 func (l *line) fire(n int) {
 	l.t.Helper()
 	for n > 0 {
-		batch := make([]any, min(n, 100))
-		for i := range batch {
-			batch[i] = waybill.RawEvent{Name: eventName, Payload: []byte(`{}`)}
-		}
+		batch := min(n, 100)
 		l.await("the events are fired", func() (bool, string) {
-			ctx, cancel := context.WithTimeout(l.t.Context(), 5*time.Second)
-			defer cancel()
-			err := l.app.InTx(ctx, func(tx pgx.Tx) error {
-				_, err := l.app.FireAll(ctx, tx, batch)
-				return err
-			})
+			err := l.tryFire(batch)
 			return err == nil, fmt.Sprint(err)
 		})
-		n -= len(batch)
+		n -= batch
 	}
+}
+
+// tryFire fires n events in one transaction.
+func (l *line) tryFire(n int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	events := make([]any, n)
+	for i := range events {
+		events[i] = waybill.RawEvent{Name: eventName, Payload: []byte(`{}`)}
+	}
+	return l.app.InTx(ctx, func(tx pgx.Tx) error {
+		_, err := l.app.FireAll(ctx, tx, events)
+		return err
+	})
 }
 
 // settled waits until every delivery has succeeded, and checks that none did twice.
