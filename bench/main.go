@@ -16,8 +16,12 @@
 // Then events are fired at a steady 50 a second, and the time from the start of
 // the firing transaction to the run of the receiver is taken.
 //
-// It works in a database and queues of its own, on the servers that
-// WAYBILL_TEST_POSTGRES and WAYBILL_TEST_REDIS name, and removes both.
+// With -backends it measures the last two for every backend instead, one beside
+// the other.
+//
+// It works in databases and queues of its own, on the servers that
+// WAYBILL_TEST_POSTGRES, WAYBILL_TEST_REDIS and WAYBILL_TEST_AMQP name, and
+// removes all of it.
 package main
 
 import (
@@ -35,8 +39,9 @@ import (
 
 // config is what the flags say.
 type config struct {
-	postgres, redis string
+	postgres, redis, amqp string
 
+	backends   bool
 	deliveries int
 	runs       int
 	slots      []int
@@ -64,8 +69,9 @@ func main() {
 }
 
 func parse(args []string) (config, error) {
-	c := config{postgres: os.Getenv("WAYBILL_TEST_POSTGRES"), redis: os.Getenv("WAYBILL_TEST_REDIS")}
+	c := config{postgres: os.Getenv("WAYBILL_TEST_POSTGRES"), redis: os.Getenv("WAYBILL_TEST_REDIS"), amqp: os.Getenv("WAYBILL_TEST_AMQP")}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.BoolVar(&c.backends, "backends", false, "compare all backends")
 	flags.IntVar(&c.deliveries, "n", 20_000, "deliveries in a run")
 	flags.IntVar(&c.runs, "runs", 3, "runs, of which the median is told")
 	slots := flags.String("slots", "16,64,256", "how many receivers run at once, one column each")
@@ -88,8 +94,10 @@ func parse(args []string) (config, error) {
 		return c, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case c.deliveries < batch || c.runs < 1 || c.servers < 1 || c.prefetch < 0 || c.latency < 0:
 		return c, fmt.Errorf("-n must be at least %d, -runs and -servers at least 1, -prefetch and -latency not negative", batch)
-	case c.postgres == "" || c.redis == "":
-		return c, errors.New(`WAYBILL_TEST_POSTGRES and WAYBILL_TEST_REDIS are not set: run make bench, or eval "$(make -s services)" first`)
+	case c.backends && c.latency == 0:
+		return c, errors.New("-backends measures latency too: -latency must be positive")
+	case c.postgres == "" || c.redis == "" || c.amqp == "":
+		return c, errors.New(`WAYBILL_TEST_POSTGRES, WAYBILL_TEST_REDIS and WAYBILL_TEST_AMQP are not set: run make bench, or eval "$(make -s services)" first`)
 	}
 	return c, nil
 }

@@ -31,6 +31,9 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 	}
 	fmt.Fprintf(out, "%s, %s, %d CPUs\n%d deliveries a run, median of %d runs, %d Asynq servers, prefetch %d\n\n",
 		runtime.Version(), servers, runtime.GOMAXPROCS(0), c.deliveries, c.runs, c.servers, c.prefetch)
+	if c.backends {
+		return b.compareBackends(ctx, out)
+	}
 	if err := b.throughput(ctx, out); err != nil {
 		return err
 	}

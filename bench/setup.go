@@ -28,6 +28,7 @@ const cleanup = 30 * time.Second
 // bench is what the measurements share.
 type bench struct {
 	config
+	own    string // URL of the database of its own
 	pool   *pgxpool.Pool
 	client redis.UniversalClient
 	log    *slog.Logger
@@ -50,26 +51,36 @@ func setUp(ctx context.Context, c config) (*bench, error) {
 	return b, nil
 }
 
-func (b *bench) openPostgres(ctx context.Context) error {
+// createDatabase makes a database that is dropped at the end, and returns its URL.
+func (b *bench) createDatabase(ctx context.Context) (string, error) {
 	admin, err := pgx.ParseConfig(b.postgres)
 	if err != nil {
-		return errors.New("WAYBILL_TEST_POSTGRES is not a postgres:// URL") // the error quotes it, password and all
+		return "", errNoPostgres // the error quotes the URL, password and all
 	}
 	own, err := url.Parse(b.postgres)
 	if err != nil {
-		return errors.New("WAYBILL_TEST_POSTGRES is not a postgres:// URL")
+		return "", errNoPostgres
 	}
 	name := "waybill_bench_" + random()
 	if err := execAs(ctx, admin, "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
-		return err
+		return "", err
 	}
 	b.ends = append(b.ends, func(ctx context.Context) error {
 		return execAs(ctx, admin, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
 	})
 	own.Path = "/" + name
-	pool, err := pgxpool.ParseConfig(own.String())
+	return own.String(), nil
+}
+
+var errNoPostgres = errors.New("WAYBILL_TEST_POSTGRES is not a postgres:// URL")
+
+func (b *bench) openPostgres(ctx context.Context) (err error) {
+	if b.own, err = b.createDatabase(ctx); err != nil {
+		return err
+	}
+	pool, err := pgxpool.ParseConfig(b.own)
 	if err != nil {
-		return errors.New("WAYBILL_TEST_POSTGRES is not a postgres:// URL")
+		return errNoPostgres
 	}
 	pool.MaxConns = 16
 	if b.pool, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
