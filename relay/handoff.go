@@ -19,16 +19,13 @@ func (r *Relay) handOff(ctx context.Context, route *route, rows []waybill.Claime
 	if ctx.Err() != nil {
 		return r.giveBack(finishing, giveBackAll(rows))
 	}
-	rows, err := r.extend(finishing, rows, stamp)
+	rows, err := r.extend(finishing, r.store, rows, stamp)
 	if err != nil {
 		return err
 	}
-	messages := make([]waybill.Message, len(rows))
-	for i, row := range rows {
-		messages[i] = row.Message
-	}
+	sent := messages(rows)
 	enqueueing, cancel := context.WithTimeout(finishing, enqueueTimeout)
-	results, err := route.backend.Enqueue(enqueueing, messages)
+	results, err := route.backend.Enqueue(enqueueing, sent)
 	cancel()
 	if err != nil {
 		wait := route.failed(err)
@@ -39,13 +36,21 @@ func (r *Relay) handOff(ctx context.Context, route *route, rows []waybill.Claime
 		r.sweepAt = time.Time{} // what was given back meanwhile is the oldest
 		r.log.Info("queue is well again", "site", string(route.site))
 	}
-	return r.giveBack(finishing, r.sortResults(route, messages, results))
+	return r.giveBack(finishing, r.sortResults(route, sent, results))
+}
+
+func messages(rows []waybill.ClaimedRow) []waybill.Message {
+	messages := make([]waybill.Message, len(rows))
+	for i, row := range rows {
+		messages[i] = row.Message
+	}
+	return messages
 }
 
 // extend gives rows whose stamp is not their receiver's lease that lease, so that
 // a message has exactly its time to reach a worker. Rows that are no longer held
 // are dropped: whoever claimed them hands them off.
-func (r *Relay) extend(ctx context.Context, rows []waybill.ClaimedRow, stamp time.Duration) ([]waybill.ClaimedRow, error) {
+func (r *Relay) extend(ctx context.Context, store waybill.Extender, rows []waybill.ClaimedRow, stamp time.Duration) ([]waybill.ClaimedRow, error) {
 	var extensions []waybill.Extension
 	for _, row := range rows {
 		if receiver, ok := r.registry.Receiver(row.Receiver); ok && waybill.NeedsExtension(stamp, receiver.Lease) {
@@ -55,7 +60,7 @@ func (r *Relay) extend(ctx context.Context, rows []waybill.ClaimedRow, stamp tim
 	if len(extensions) == 0 {
 		return rows, nil
 	}
-	ids, err := r.store.Extend(ctx, extensions)
+	ids, err := store.Extend(ctx, extensions)
 	if err != nil {
 		return nil, fmt.Errorf("extend %d leases before the hand-off: %w", len(extensions), err)
 	}

@@ -77,17 +77,16 @@ func (r *Relay) claimDue(ctx context.Context, route *route, receivers []*waybill
 	if limit <= 0 || len(receivers) == 0 {
 		return 0, nil
 	}
-	stamp := r.stamp(receivers)
-	// A claim that was sent is seen through, also when the relay stops: an
-	// answer that nobody reads would leave rows claimed until their lease.
-	rows, err := r.store.Claim(context.WithoutCancel(ctx), waybill.ClaimRequest{
-		By: r.id, Receivers: waybill.Keys(receivers), Limit: limit, Lease: stamp,
-	})
-	if err != nil {
-		return 0, fmt.Errorf("claim in lane %s: %w", r.config.Lane, err)
-	}
-	r.observe(waybill.ObservedClaim, len(rows))
-	return len(rows), r.handOff(ctx, route, rows, stamp)
+	request := waybill.ClaimRequest{By: r.id, Receivers: waybill.Keys(receivers), Limit: limit, Lease: r.stamp(receivers)}
+	return r.carry(ctx, func(ctx context.Context, claims waybill.Claimer) (load, error) {
+		rows, err := claims.Claim(ctx, request)
+		if err != nil {
+			return load{}, fmt.Errorf("claim in lane %s: %w", r.config.Lane, err)
+		}
+		due := newLoad(rows, request.Lease)
+		due.bound[route] = rows
+		return due, nil
+	}, route)
 }
 
 // claimLapsed claims lapsed rows of the lane and hands them off; more is whether
@@ -96,6 +95,7 @@ func (r *Relay) claimDue(ctx context.Context, route *route, receivers []*waybill
 func (r *Relay) claimLapsed(ctx context.Context, limit int) (claimed int, more bool, err error) {
 	receivers := r.registry.LaneReceivers(r.config.Lane)
 	request := waybill.LapsedRequest{By: r.id, Limit: limit, Lease: r.stamp(receivers)}
+	var open []*route
 	var down []*waybill.Receiver // not claimed while their queue takes nothing
 	for _, route := range r.routes() {
 		served := route.receivers(receivers)
@@ -104,6 +104,7 @@ func (r *Relay) claimLapsed(ctx context.Context, limit int) (claimed int, more b
 		case room <= 0:
 			down = append(down, served...)
 		default:
+			open = append(open, route)
 			request.Receivers = append(request.Receivers, waybill.Keys(served)...)
 			request.Limit = min(request.Limit, room)
 		}
@@ -113,41 +114,14 @@ func (r *Relay) claimLapsed(ctx context.Context, limit int) (claimed int, more b
 	} else if len(request.Receivers) == 0 {
 		return 0, false, nil
 	}
-	rows, err := r.store.ClaimLapsed(context.WithoutCancel(ctx), request)
-	if err != nil {
-		return 0, false, fmt.Errorf("claim lapsed rows in lane %s: %w", r.config.Lane, err)
-	}
-	r.observe(waybill.ObservedClaim, len(rows))
-	return len(rows), len(rows) == request.Limit, r.dispatch(ctx, rows, request.Lease)
-}
-
-// dispatch sorts lapsed rows by what has to become of them.
-func (r *Relay) dispatch(ctx context.Context, rows []waybill.ClaimedRow, stamp time.Duration) error {
-	bySite := map[waybill.Site][]waybill.ClaimedRow{}
-	var unknown, parked []waybill.ClaimedRow
-	for _, row := range rows {
-		receiver, known := r.registry.Receiver(row.Receiver)
-		switch {
-		case !known:
-			unknown = append(unknown, row)
-		case r.config.ParkAfter > 0 && row.LostRuns >= r.config.ParkAfter:
-			parked = append(parked, row)
-		default:
-			bySite[receiver.Site] = append(bySite[receiver.Site], row)
+	claimed, err = r.carry(ctx, func(ctx context.Context, claims waybill.Claimer) (load, error) {
+		rows, err := claims.ClaimLapsed(ctx, request)
+		if err != nil {
+			return load{}, fmt.Errorf("claim lapsed rows in lane %s: %w", r.config.Lane, err)
 		}
-	}
-	if err := r.park(ctx, parked); err != nil {
-		return err
-	}
-	if err := r.settleUnknown(ctx, unknown); err != nil {
-		return err
-	}
-	for _, route := range r.routes() {
-		if err := r.handOff(ctx, route, bySite[route.site], stamp); err != nil {
-			return err
-		}
-	}
-	return nil
+		return r.sort(rows, request.Lease), nil
+	}, open...)
+	return claimed, claimed == request.Limit, err
 }
 
 // stamp is the lease that a claim for these receivers puts on its rows.

@@ -4,7 +4,8 @@
 // whose lease has lapsed; it hands each to the lane's task queue as a message
 // that names the claim; and it gives back what the queue did not take. It holds
 // no state that matters: kill it anywhere, and what it had claimed is claimed
-// again when the lease lapses.
+// again when the lease lapses. With a queue in the store's own database not even
+// that is needed: then claim and hand-off are one transaction.
 package relay
 
 import (
@@ -36,7 +37,9 @@ const (
 type Config struct {
 	Store waybill.Store
 	// Backend is the lane's task queue, for receivers with site=task. Without
-	// one, their rows are refused one by one and stay owed.
+	// one, their rows are refused one by one and stay owed. With a
+	// waybill.TxBackend in the database of a store that is a waybill.TxClaimer,
+	// a claim and its messages are one transaction.
 	Backend waybill.TaskBackend
 	// Local carries rows of receivers with site=relay to a worker in this
 	// process. Without one, their rows are refused likewise.
@@ -75,6 +78,7 @@ type Config struct {
 type Relay struct {
 	config   Config
 	store    waybill.Store
+	claimer  waybill.TxClaimer // the same, or nil if it cannot share a transaction
 	registry *waybill.Registry
 	id       string
 	log      *slog.Logger
@@ -124,6 +128,7 @@ func New(config Config) (*Relay, error) {
 		wake:     make(chan struct{}, 1),
 		unknown:  unknownReceivers{},
 	}
+	r.claimer, _ = config.Store.(waybill.TxClaimer)
 	r.log = config.Logger.With("relay", r.id, "lane", config.Lane)
 	r.task = newRoute(waybill.SiteTask, config.Backend)
 	r.local = newRoute(waybill.SiteRelay, config.Local)
@@ -144,7 +149,7 @@ func (r *Relay) ID() string { return r.id }
 // nil. It finishes the hand-off in progress and gives back at once what was
 // claimed and not sent. An outage of the database or the queue ends nothing: it
 // is waited out. A stop takes at most one claim and one hand-off, each with its
-// own deadline.
+// own deadline, or one transaction of both.
 func (r *Relay) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	listening := r.listen(ctx)

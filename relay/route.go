@@ -12,6 +12,7 @@ import (
 type route struct {
 	site    waybill.Site
 	backend waybill.TaskBackend
+	tx      waybill.TxBackend // the same, if it may share the store's transactions; else nil
 
 	failures int       // outages in a row; 0 is well
 	retryAt  time.Time // when the queue is tried again
@@ -25,6 +26,14 @@ type route struct {
 // routes returns the ways out of the lane.
 func (r *Relay) routes() []*route { return []*route{r.task, r.local} }
 
+// route returns the way to the site.
+func (r *Relay) route(site waybill.Site) *route {
+	if site == waybill.SiteRelay {
+		return r.local
+	}
+	return r.task
+}
+
 // maxRefusals bounds the memory of refused rows.
 const maxRefusals = 10_000
 
@@ -32,7 +41,8 @@ func newRoute(site waybill.Site, backend waybill.TaskBackend) *route {
 	if backend == nil {
 		backend = noBackend{site}
 	}
-	return &route{site: site, backend: backend, refusals: map[int64]int{}}
+	tx, _ := backend.(waybill.TxBackend)
+	return &route{site: site, backend: backend, tx: tx, refusals: map[int64]int{}}
 }
 
 // receivers returns those that run on the route's site.

@@ -14,45 +14,72 @@ func (s *Store) Registry() *waybill.Registry {
 }
 
 func (s *Store) Check(ctx context.Context) error {
-	return throughErr(ctx, s, "Check", func() error { return s.TxStore.Check(ctx) })
+	return throughErr(ctx, s, "Check", func() error { return s.Inner.Check(ctx) })
 }
 
 func (s *Store) Claim(ctx context.Context, request waybill.ClaimRequest) ([]waybill.ClaimedRow, error) {
-	return through(ctx, s, "Claim", func() ([]waybill.ClaimedRow, error) { return s.TxStore.Claim(ctx, request) })
+	return claimer{s, s.Inner}.Claim(ctx, request)
 }
 
 func (s *Store) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest) ([]waybill.ClaimedRow, error) {
-	return through(ctx, s, "ClaimLapsed", func() ([]waybill.ClaimedRow, error) { return s.TxStore.ClaimLapsed(ctx, request) })
+	return claimer{s, s.Inner}.ClaimLapsed(ctx, request)
 }
 
 func (s *Store) OwedReceivers(ctx context.Context, except []string) ([]string, error) {
-	return through(ctx, s, "OwedReceivers", func() ([]string, error) { return s.TxStore.OwedReceivers(ctx, except) })
+	return through(ctx, s, "OwedReceivers", func() ([]string, error) { return s.Inner.OwedReceivers(ctx, except) })
 }
 
 func (s *Store) GiveBack(ctx context.Context, rows []waybill.GiveBack) ([]int64, error) {
-	return through(ctx, s, "GiveBack", func() ([]int64, error) { return s.TxStore.GiveBack(ctx, rows) })
+	return through(ctx, s, "GiveBack", func() ([]int64, error) { return s.Inner.GiveBack(ctx, rows) })
 }
 
 func (s *Store) Listen(ctx context.Context, wake func()) error {
-	return throughErr(ctx, s, "Listen", func() error { return s.TxStore.Listen(ctx, wake) })
+	return throughErr(ctx, s, "Listen", func() error { return s.Inner.Listen(ctx, wake) })
 }
 
 func (s *Store) Take(ctx context.Context, request waybill.TakeRequest) ([]*waybill.Delivery, error) {
-	return through(ctx, s, "Take", func() ([]*waybill.Delivery, error) { return s.TxStore.Take(ctx, request) })
+	return through(ctx, s, "Take", func() ([]*waybill.Delivery, error) { return s.Inner.Take(ctx, request) })
 }
 
 func (s *Store) Look(ctx context.Context, ids []int64) ([]waybill.RowState, error) {
-	return through(ctx, s, "Look", func() ([]waybill.RowState, error) { return s.TxStore.Look(ctx, ids) })
+	return through(ctx, s, "Look", func() ([]waybill.RowState, error) { return s.Inner.Look(ctx, ids) })
 }
 
 func (s *Store) Extend(ctx context.Context, rows []waybill.Extension) ([]int64, error) {
-	return through(ctx, s, "Extend", func() ([]int64, error) { return s.TxStore.Extend(ctx, rows) })
+	return claimer{s, s.Inner}.Extend(ctx, rows)
 }
 
 func (s *Store) Ack(ctx context.Context, acks []waybill.Ack) ([]int64, error) {
-	return through(ctx, s, "Ack", func() ([]int64, error) { return s.TxStore.Ack(ctx, acks) })
+	return through(ctx, s, "Ack", func() ([]int64, error) { return s.Inner.Ack(ctx, acks) })
 }
 
 func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context.Context, tx any) error) (bool, error) {
-	return through(ctx, s, "RunTx", func() (bool, error) { return s.TxStore.RunTx(ctx, ack, run) })
+	return through(ctx, s, "RunTx", func() (bool, error) { return s.Inner.RunTx(ctx, ack, run) })
+}
+
+func (s *Store) ClaimTx(ctx context.Context, work func(ctx context.Context, tx any, claims waybill.Claimer) error) error {
+	return throughErr(ctx, s, "ClaimTx", func() error {
+		return s.Inner.ClaimTx(ctx, func(ctx context.Context, tx any, claims waybill.Claimer) error {
+			return work(ctx, tx, claimer{s, claims})
+		})
+	})
+}
+
+// claimer passes on the calls that may be made within a ClaimTx as well as without,
+// under the same names.
+type claimer struct {
+	store *Store
+	inner waybill.Claimer
+}
+
+func (c claimer) Claim(ctx context.Context, request waybill.ClaimRequest) ([]waybill.ClaimedRow, error) {
+	return through(ctx, c.store, "Claim", func() ([]waybill.ClaimedRow, error) { return c.inner.Claim(ctx, request) })
+}
+
+func (c claimer) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest) ([]waybill.ClaimedRow, error) {
+	return through(ctx, c.store, "ClaimLapsed", func() ([]waybill.ClaimedRow, error) { return c.inner.ClaimLapsed(ctx, request) })
+}
+
+func (c claimer) Extend(ctx context.Context, rows []waybill.Extension) ([]int64, error) {
+	return through(ctx, c.store, "Extend", func() ([]int64, error) { return c.inner.Extend(ctx, rows) })
 }

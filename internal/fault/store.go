@@ -10,12 +10,18 @@ import (
 // Store passes every call on to another store, and counts it. Each can be made to
 // fail, to hang, to lose its answer, or to let something happen in between.
 type Store struct {
-	waybill.TxStore
+	Inner
 
 	mu       sync.Mutex
 	registry *waybill.Registry
 	calls    map[string]int
 	hooks    map[string]Hook
+}
+
+// Inner is what a Store stands in front of: all that relays and workers call.
+type Inner interface {
+	waybill.TxStore
+	waybill.TxClaimer
 }
 
 // Hook stands around each call of a method; either half may be nil.
@@ -27,9 +33,9 @@ type Hook struct {
 }
 
 // NewStore returns a Store in front of another.
-func NewStore(store waybill.TxStore) *Store {
+func NewStore(store Inner) *Store {
 	return &Store{
-		TxStore: store, registry: store.Registry(),
+		Inner: store, registry: store.Registry(),
 		calls: map[string]int{}, hooks: map[string]Hook{},
 	}
 }

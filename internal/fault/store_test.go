@@ -12,7 +12,7 @@ import (
 
 // declared is a store of which only the declarations may be asked.
 type declared struct {
-	waybill.TxStore
+	fault.Inner
 	registry *waybill.Registry
 }
 
@@ -22,6 +22,14 @@ func (d declared) Check(context.Context) error { return errCheck }
 
 func (d declared) Look(_ context.Context, ids []int64) ([]waybill.RowState, error) {
 	return make([]waybill.RowState, len(ids)), nil
+}
+
+func (d declared) ClaimTx(ctx context.Context, work func(context.Context, any, waybill.Claimer) error) error {
+	return work(ctx, nil, d)
+}
+
+func (d declared) Claim(context.Context, waybill.ClaimRequest) ([]waybill.ClaimedRow, error) {
+	return make([]waybill.ClaimedRow, 3), nil
 }
 
 var (
@@ -34,7 +42,7 @@ func TestStoreMakesEveryCallFail(t *testing.T) {
 	t.Parallel()
 	store := fault.NewStore(declared{registry: waybill.NewRegistry()})
 	failing := 0
-	for method := range reflect.TypeFor[waybill.TxStore]().Methods() {
+	for method := range reflect.TypeFor[fault.Inner]().Methods() {
 		if n := method.Type.NumOut(); n == 0 || method.Type.Out(n-1) != reflect.TypeFor[error]() {
 			continue
 		}
@@ -53,7 +61,7 @@ func TestStoreMakesEveryCallFail(t *testing.T) {
 			t.Errorf("%s was counted %d times, want once", method.Name, got)
 		}
 	}
-	if failing < 11 {
+	if failing < 12 {
 		t.Errorf("%d methods can fail, want them all", failing)
 	}
 }
@@ -93,5 +101,28 @@ func TestStoreStandsInForTheRegistry(t *testing.T) {
 	store.SetRegistry(other)
 	if store.Registry() != other {
 		t.Error("Registry is not what was set")
+	}
+}
+
+// What is called within a ClaimTx has the hooks that it has without.
+func TestStoreStandsWithinATransaction(t *testing.T) {
+	t.Parallel()
+	store := fault.NewStore(declared{registry: waybill.NewRegistry()})
+	claim := func() (rows []waybill.ClaimedRow, err error) {
+		err = store.ClaimTx(t.Context(), func(ctx context.Context, _ any, claims waybill.Claimer) (err error) {
+			rows, err = claims.Claim(ctx, waybill.ClaimRequest{})
+			return err
+		})
+		return rows, err
+	}
+	if rows, err := claim(); len(rows) != 3 || err != nil {
+		t.Errorf("claimed %d rows, %v; want 3", len(rows), err)
+	}
+	store.On("Claim", fault.Hook{After: func() error { return errFault }})
+	if rows, err := claim(); len(rows) != 0 || !errors.Is(err, errFault) {
+		t.Errorf("claimed %d rows, %v; want the hook's error", len(rows), err)
+	}
+	if claims, all := store.Count("Claim"), store.Count("ClaimTx"); claims != 2 || all != 2 {
+		t.Errorf("counted %d claims in %d transactions, want 2 in 2", claims, all)
 	}
 }
