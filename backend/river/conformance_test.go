@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	queue "github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/riverdriver/riversqlite"
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/backendtest"
@@ -53,7 +52,11 @@ func postgresHarness(t *testing.T, setup backendtest.Setup, databaseURL, schema 
 			if err != nil {
 				t.Fatal(err)
 			}
-			inject(t, client, body)
+			_, err = client.Insert(t.Context(), rawArgs{kind: waybill.MessageKind, body: storable(body)},
+				&queue.InsertOpts{Queue: waybill.QueueName(waybill.DefaultLane), MaxAttempts: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
 		},
 		Refuse: func(t *testing.T, deliveryID int64) (heal func()) {
 			exec(t, databaseURL, fmt.Sprintf(`ALTER TABLE %s.river_job ADD CONSTRAINT refused CHECK (args->>'delivery_id' <> '%d') NOT VALID`, schema, deliveryID))
@@ -77,25 +80,24 @@ func TestConformanceOnSQLite(t *testing.T) {
 	t.Parallel()
 	backendtest.Run(t, func(t *testing.T, setup backendtest.Setup) backendtest.Harness {
 		db, path := newSQLiteQueue(t)
-		client, err := queue.NewClient(riversqlite.New(db), &queue.Config{})
-		if err != nil {
-			t.Fatal(err)
+		change := func(t *testing.T, statement string, args ...any) {
+			t.Helper()
+			if _, err := db.ExecContext(t.Context(), statement, args...); err != nil {
+				t.Fatal(err)
+			}
 		}
 		return backendtest.Harness{
 			Backend: open(t, river.Config{DB: db, Logger: setup.Log}),
 			FIFO:    true,
 			Large:   500,
-			Inject:  func(t *testing.T, body []byte) { inject(t, client, body) },
+			Inject: func(t *testing.T, body []byte) {
+				change(t, `INSERT INTO river_job (args, kind, max_attempts, queue) VALUES (jsonb(?), ?, 1, ?)`,
+					string(storable(body)), waybill.MessageKind, waybill.QueueName(waybill.DefaultLane))
+			},
 			Refuse: func(t *testing.T, deliveryID int64) (heal func()) {
-				change := func(statement string) {
-					t.Helper()
-					if _, err := db.ExecContext(t.Context(), statement); err != nil {
-						t.Fatal(err)
-					}
-				}
-				change(fmt.Sprintf(`CREATE TRIGGER refused BEFORE INSERT ON river_job WHEN json_extract(new.args, '$.delivery_id') = %d
+				change(t, fmt.Sprintf(`CREATE TRIGGER refused BEFORE INSERT ON river_job WHEN json_extract(new.args, '$.delivery_id') = %d
 					BEGIN SELECT raise(ABORT, 'refused'); END`, deliveryID))
-				return func() { change("DROP TRIGGER refused") }
+				return func() { change(t, "DROP TRIGGER refused") }
 			},
 			Crash: func(t *testing.T, n int) []waybill.Message {
 				return backendtest.CrashConsumer(t, "sqlite "+path, n)
@@ -104,18 +106,12 @@ func TestConformanceOnSQLite(t *testing.T) {
 	})
 }
 
-// inject inserts a job whose arguments are the body, or if River could not store
-// it, a string of it.
-func inject[TTx any](t *testing.T, client *queue.Client[TTx], body []byte) {
-	t.Helper()
+// storable returns a body that a database keeps as JSON: itself, or a string of it.
+func storable(body []byte) []byte {
 	if !json.Valid(body) {
-		body, _ = json.Marshal(strings.ReplaceAll(string(body), "\x00", "")) // which no database keeps
+		body, _ = json.Marshal(strings.ReplaceAll(string(body), "\x00", ""))
 	}
-	_, err := client.Insert(t.Context(), rawArgs{kind: waybill.MessageKind, body: body},
-		&queue.InsertOpts{Queue: waybill.QueueName(waybill.DefaultLane), MaxAttempts: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	return body
 }
 
 // rawArgs are a job of any kind with any arguments.

@@ -65,7 +65,7 @@ func (b *Backend) start(ctx context.Context, worker *Worker, concurrency int) (*
 		if err = s.start(ctx); err == nil {
 			return s, nil
 		}
-		s.abandon(b.config.Timeout)
+		s.abandon()
 		if ctx.Err() != nil {
 			return nil, nil
 		}

@@ -10,6 +10,10 @@ import (
 // startTimeout bounds one try to start a client.
 const startTimeout = 10 * time.Second
 
+// cutTimeout is more than a client needs that has lost its database: River tries
+// three times to lay down the leadership, and sleeps 7s in between.
+const cutTimeout = 15 * time.Second
+
 // session is a River client that works jobs, with what it stands on.
 type session struct {
 	client interface {
@@ -58,7 +62,7 @@ func (s *session) end(limit time.Duration) bool {
 	s.stop()
 	inTime := s.stopped(limit)
 	if !inTime {
-		s.abandon(limit)
+		s.abandon()
 		return false
 	}
 	s.release()
@@ -67,12 +71,12 @@ func (s *session) end(limit time.Duration) bool {
 }
 
 // abandon ends the client by force.
-func (s *session) abandon(limit time.Duration) {
+func (s *session) abandon() {
 	s.release()
 	s.cut()
 	var closing sync.WaitGroup
 	closing.Go(s.close)
-	if s.stopped(limit) {
+	if s.stopped(cutTimeout) {
 		closing.Wait()
 	}
 }
