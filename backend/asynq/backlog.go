@@ -60,8 +60,7 @@ func (b *Backend) backlog(ctx context.Context) (backlog waybill.Backlog, err err
 	if err != nil {
 		return backlog, err
 	}
-	present, isKnown := b.present(subscribed)
-	backlog.Consumers = servers.consumers(present, isKnown, uptime(server.Val()))
+	backlog.Consumers = servers.consumers(b.look(ctx, subscribed, server))
 	if active.Err() == nil {
 		backlog.Running = servers.running(active.Val(), backlog.Consumers)
 	}

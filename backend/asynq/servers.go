@@ -47,14 +47,21 @@ func (b *Backend) published(ctx context.Context) (*servers, error) {
 	return found, nil
 }
 
+// sight is how far Redis can be believed about servers.
+type sight struct {
+	present int           // how many servers are subscribed, as far as is known
+	sure    bool          // none that lives is missing among those
+	up      time.Duration // for how long Redis has run, 0 if it does not say
+}
+
 // consumers returns the slots of the servers, unless Redis may have forgotten some.
 // A server stays subscribed whatever is deleted, so fewer are published than are
 // present after a flush; and a Redis that has just started knows neither.
-func (s *servers) consumers(present int, presentKnown bool, up time.Duration) (slots waybill.Reading[int64]) {
-	if s == nil || s.count < present || up > 0 && up < publication {
+func (s *servers) consumers(seen sight) (slots waybill.Reading[int64]) {
+	if s == nil || s.count < seen.present || seen.up > 0 && seen.up < publication {
 		return slots
 	}
-	if s.count == 0 && (!presentKnown || up == 0) {
+	if s.count == 0 && (!seen.sure || seen.up == 0) {
 		return slots
 	}
 	return waybill.Known(s.slots)
@@ -80,13 +87,29 @@ func (b *Backend) presence() string {
 	return "asynq:cancel:" + b.queue + ":" + strconv.Itoa(database)
 }
 
-// present returns how many servers are subscribed, and whether that is known. In a
-// cluster each node counts its own subscribers only.
-func (b *Backend) present(subscribed *redis.MapStringIntCmd) (int, bool) {
+// look says how far Redis can be believed. In a cluster each node counts its own
+// subscribers only, and where subscriptions are refused there are none to count.
+func (b *Backend) look(ctx context.Context, subscribed *redis.MapStringIntCmd, server *redis.StringCmd) sight {
+	seen := sight{up: uptime(server.Val())}
 	if _, ok := b.config.Redis.(*redis.ClusterClient); ok || subscribed.Err() != nil {
-		return 0, false
+		return seen
 	}
-	return int(subscribed.Val()[b.presence()]), true
+	seen.present = int(subscribed.Val()[b.presence()])
+	seen.sure = seen.present > 0 || b.maySubscribe(ctx)
+	return seen
+}
+
+// maySubscribe finds out whether Redis grants subscriptions, on a channel beside the
+// one that is counted.
+func (b *Backend) maySubscribe(ctx context.Context) bool {
+	subscription := b.config.Redis.Subscribe(ctx, b.presence()+":probe")
+	defer subscription.Close()
+	wait := handshakeTimeout
+	if deadline, ok := ctx.Deadline(); ok { // which the subscription itself ignores
+		wait = max(min(wait, time.Until(deadline)), time.Millisecond)
+	}
+	_, err := subscription.ReceiveTimeout(ctx, wait)
+	return err == nil
 }
 
 // uptime returns how long Redis has run, and 0 if it does not say.
