@@ -13,6 +13,9 @@ PKG    ?= ./...
 RUN    ?= .
 ARGS   ?=
 
+# What `make demo` runs on: asynq, river or local.
+BACKEND ?= asynq
+
 # SQLite is C that was translated to Go: its pointers are no business of the race
 # build's pointer checks, which triple what it costs.
 RACEFLAGS = -gcflags=modernc.org/...=-d=checkptr=0
@@ -22,13 +25,13 @@ RACEFLAGS = -gcflags=modernc.org/...=-d=checkptr=0
 WITH_SERVICES = env="$$($(SERVICES) up)" || exit 1; eval "$$env"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint bench soak services services-stop
+.PHONY: help demo build test lint bench bench-backends soak services services-stop
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-demo: ## watch deliveries go through a real queue, nothing installed (ARGS='--json')
-	@$(GO) run ./cmd/bridge demo $(ARGS)
+demo: ## watch deliveries go through a queue (BACKEND=asynq, river or local; ARGS=--json)
+	@$(GO) run ./cmd/bridge demo --backend '$(BACKEND)' $(ARGS)
 
 build: ## bin/bridge and bin/worker
 	$(GO) build -trimpath -o $(BIN)/ ./cmd/bridge ./cmd/worker
@@ -47,6 +50,9 @@ lint: ## go vet, gofmt and staticcheck
 
 bench: ## fire to ack, deliveries per second, beside the same SQL alone
 	@$(WITH_SERVICES); $(GO) run ./bench $(ARGS)
+
+bench-backends: ## the same through every backend, one beside the other
+	@$(WITH_SERVICES); $(GO) run ./bench -backends $(ARGS)
 
 soak: ## the long fault runs
 	@$(WITH_SERVICES); $(GO) test -tags soak -p 1 -timeout 2h -run '$(RUN)' $(ARGS) $(PKG)

@@ -64,7 +64,7 @@ func Execute(ctx context.Context, cmd *cobra.Command, args []string) int {
 		return exitOK
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = errors.New("interrupted")
+		err = &failure{errors.New("interrupted")}
 	}
 	var usage *usageError
 	var failed *failure

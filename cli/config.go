@@ -24,6 +24,9 @@ type app struct {
 	logFormat string
 }
 
+// someBackends are what whoever names no backend is told to choose from.
+const someBackends = "redis://user:password@host:6379/0, amqp://user:password@host:5672/vhost or river:"
+
 // environment is the annotation of a flag that names its variables, in order of
 // precedence.
 const environment = "waybill-environment"
@@ -38,7 +41,7 @@ func fromEnv(flags *pflag.FlagSet, name string, variables ...string) {
 func (a *app) globalFlags(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&a.store, "store", "", "store `URL`: postgres://… or sqlite:PATH")
-	flags.StringVar(&a.backend, "backend", "", "backend `URL`: redis://…, rediss://… or local:")
+	flags.StringVar(&a.backend, "backend", "", "backend `URL`: redis://…, rediss://…, amqp://…, amqps://…, river:, river+postgres://…, river+sqlite:PATH or local:")
 	flags.StringVar(&a.receivers, "receivers", "", "YAML `file` that declares the receivers")
 	flags.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&a.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal")

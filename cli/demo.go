@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,13 +15,14 @@ import (
 )
 
 // nextSteps is what the demo says at its end.
-const nextSteps = `Next, with your own database and Redis (export WAYBILL_STORE, WAYBILL_BACKEND and WAYBILL_RECEIVERS, or use flags):
+const nextSteps = `Next, with your own database and queue (export WAYBILL_STORE, WAYBILL_BACKEND and WAYBILL_RECEIVERS, or use flags):
   bridge migrate && bridge fire order.placed --payload '{"id":1}'
   bridge relay & worker & bridge status
 `
 
 func demoCommand(a *app) *cobra.Command {
-	var backend, file string
+	var config demo.Config
+	var file string
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -28,19 +30,26 @@ func demoCommand(a *app) *cobra.Command {
 		Long: `Watch deliveries go through a queue, with nothing installed.
 
 A few hundred events are fired into a SQLite file in a temporary folder, and go
-through Asynq on a Redis inside this process to two workers. One receiver fails
-twice, one always fails, one stalls past its lease, one is transactional, one
-fans out; and some messages arrive after their lease. The ledger at the end says
-what came of it all. The exit code is 0 only if it balances.`,
+through a queue to two workers: asynq on a Redis inside this process, river in the
+same file, or local. One receiver fails twice, one always fails, one stalls past its
+lease, one is transactional, one fans out; and some messages arrive after their
+lease. The ledger at the end says what came of it all. The exit code is 0 only if it
+balances.
+
+With --store the outbox is in a schema of its own in that database, and with a URL
+as --backend the queues are there, under names of their own. All of it is removed at
+the end. A database or a queue that only the environment names is left alone.`,
 		Example: `  bridge demo
+  bridge demo --backend river
   bridge demo --file events.jsonl
-  bridge demo --backend local --json`,
+  bridge demo --backend local --json
+  bridge demo --store postgres://app:secret@localhost:5432/app --backend river:
+  bridge demo --store postgres://app:secret@localhost:5432/app --backend amqp://localhost`,
 		Args: cobra.NoArgs,
 		RunE: running(func(cmd *cobra.Command, _ []string) error {
-			if backend != "asynq" && backend != "local" {
-				return usagef("--backend %s: the demo runs on asynq or local", backend)
+			if err := checkDemoFlags(config); err != nil {
+				return err
 			}
-			config := demo.Config{Backend: backend}
 			if file != "" {
 				events, err := readEvents(cmd, file)
 				if err != nil {
@@ -51,11 +60,32 @@ what came of it all. The exit code is 0 only if it balances.`,
 			return a.demo(cmd, config, asJSON)
 		}),
 	}
-	// Not the global flag: a queue that the environment names is left alone.
-	cmd.Flags().StringVar(&backend, "backend", "asynq", "`queue`: asynq, on a Redis in this process, or local")
+	// Not the global flags, which the environment may set.
+	cmd.Flags().StringVar(&config.Store, "store", "", "postgres:// `URL` of a database to make a schema in (default a SQLite file that is removed)")
+	cmd.Flags().StringVar(&config.Backend, "backend", demo.Asynq, "asynq, river or local, or the `URL` of a backend to make queues on")
 	cmd.Flags().StringVar(&file, "file", "", "`file` of events to fire instead, one JSON object a line; - is standard input")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the ledger as JSON")
 	return cmd
+}
+
+// checkDemoFlags refuses, beside what is neither a name nor a URL, the files of
+// others: the demo has one of its own.
+func checkDemoFlags(config demo.Config) error {
+	isURL := strings.Contains(config.Backend, ":")
+	switch {
+	case !isURL && !slices.Contains([]string{demo.Asynq, demo.River, demo.Local}, config.Backend):
+		return usagef("--backend %s: want asynq, river or local, which need nothing, or a backend's URL", config.Backend)
+	case hasScheme(config.Backend, "river+sqlite"):
+		return usagef("--backend: the demo makes a SQLite file of its own, and touches no other: use --backend river")
+	case hasScheme(config.Store, "sqlite"):
+		return usagef("--store: the demo makes a SQLite file of its own, and touches no other: leave out --store")
+	}
+	return nil
+}
+
+func hasScheme(rawURL, scheme string) bool {
+	name, _, ok := strings.Cut(rawURL, ":")
+	return ok && strings.EqualFold(name, scheme)
 }
 
 func readEvents(cmd *cobra.Command, path string) (events []waybill.RawEvent, err error) {
@@ -79,6 +109,9 @@ func (a *app) demo(cmd *cobra.Command, config demo.Config, asJSON bool) (err err
 	}
 	shown := newProgress(cmd.ErrOrStderr())
 	config.Progress = shown.show
+	config.Made = func(what []string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "made %s; all of it is removed at the end\n", strings.Join(what, ", "))
+	}
 	ledger, err := demo.Run(cmd.Context(), config)
 	shown.end()
 	if err != nil {

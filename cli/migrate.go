@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,24 +21,30 @@ func migrateCommand(a *app) *cobra.Command {
 		Long: `Bring the store's schema to what this release works with.
 
 Without a subcommand it is "migrate up". Any number of processes may run it at
-the same time.`,
+the same time. With a backend that has tables of its own, which is River, those are
+brought up to date too.`,
 		Example: `  bridge migrate --store postgres://app:secret@localhost:5432/app
+  bridge migrate --store postgres://app:secret@localhost:5432/app --backend river:
   bridge migrate status --store sqlite:waybill.db`,
 		Args: cobra.NoArgs,
 		RunE: running(a.migrateUp),
 	}
-	force := false
+	force, queue := false, false
 	down := &cobra.Command{
 		Use:   "down",
 		Short: "Take the last step back, with all that its tables hold",
 		Long: `Take the last step back, with all that its tables hold.
 
-While deliveries are owed this is refused, unless --force is given.`,
-		Example: "  bridge migrate down --store sqlite:waybill.db",
-		Args:    cobra.NoArgs,
-		RunE:    running(func(cmd *cobra.Command, _ []string) error { return a.migrateDown(cmd, force) }),
+While deliveries are owed this is refused, unless --force is given. It is the store's
+last step; a backend's tables stay as they are, and with --queue it is their last
+step instead. They hold messages and no debts: what they lose is handed off again.`,
+		Example: `  bridge migrate down --store sqlite:waybill.db
+  bridge migrate down --store postgres://localhost/app --backend river: --queue`,
+		Args: cobra.NoArgs,
+		RunE: running(func(cmd *cobra.Command, _ []string) error { return a.migrateDown(cmd, force, queue) }),
 	}
 	down.Flags().BoolVar(&force, "force", false, "drop deliveries that are owed, too")
+	down.Flags().BoolVar(&queue, "queue", false, "take back the last step of the backend's tables instead")
 	cmd.AddCommand(
 		&cobra.Command{
 			Use:     "up",
@@ -64,41 +72,43 @@ While deliveries are owed this is refused, unless --force is given.`,
 	return cmd
 }
 
-// migrator opens the store for its migrator.
-func (a *app) migrator(cmd *cobra.Command) (wire.Store, waybill.Migrator, error) {
-	store, err := a.openStore(cmd, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := store.Migrator()
-	if err != nil {
-		store.Close()
-		return nil, nil, err
-	}
-	return store, m, nil
-}
-
 func (a *app) migrateUp(cmd *cobra.Command, _ []string) error {
-	store, m, err := a.migrator(cmd)
+	s, err := a.reachedSchemas(cmd)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	done, err := m.Up(cmd.Context())
-	if err != nil {
-		return err
+	defer s.close()
+	applied := 0
+	for _, m := range s.all() {
+		steps, err := m.Up(cmd.Context())
+		if len(steps) > 0 {
+			err = errors.Join(err, tell(cmd.OutOrStdout(), "applied", steps))
+		}
+		if err != nil {
+			return err
+		}
+		applied += len(steps)
 	}
-	return tell(cmd.OutOrStdout(), "applied", done)
+	if applied == 0 {
+		return tell(cmd.OutOrStdout(), "applied", nil)
+	}
+	return nil
 }
 
-func (a *app) migrateDown(cmd *cobra.Command, force bool) error {
-	store, m, err := a.migrator(cmd)
+func (a *app) migrateDown(cmd *cobra.Command, force, queue bool) error {
+	s, err := a.reachedSchemas(cmd)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	if !force {
-		if err := refuseToLoseDebts(cmd.Context(), store, m); err != nil {
+	defer s.close()
+	m := s.outbox
+	switch {
+	case queue && s.queue == nil:
+		return usagef("--queue: no backend with tables of its own is named: set --backend or WAYBILL_BACKEND to river: or river+postgres://…")
+	case queue: // it holds no debts
+		m = s.queue
+	case !force:
+		if err := refuseToLoseDebts(cmd.Context(), s.store, m); err != nil {
 			return err
 		}
 	}
@@ -154,38 +164,39 @@ func tell(w io.Writer, what string, steps []waybill.Migration) error {
 }
 
 func (a *app) migrateStatus(cmd *cobra.Command, _ []string) error {
-	store, m, err := a.migrator(cmd)
+	s, err := a.reachedSchemas(cmd)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	steps, err := m.Status(cmd.Context())
-	if err != nil {
-		return err
-	}
-	for _, step := range steps {
-		at := "not applied"
-		if !step.AppliedAt.IsZero() {
-			at = "applied " + step.AppliedAt.UTC().Format(time.RFC3339)
+	defer s.close()
+	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for _, m := range s.all() {
+		steps, err := m.Status(cmd.Context())
+		if err != nil {
+			return err
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-32s  %s\n", step.Name, at); err != nil {
+		for _, step := range steps {
+			at := "not applied"
+			if !step.AppliedAt.IsZero() {
+				at = "applied " + step.AppliedAt.UTC().Format(time.RFC3339)
+			}
+			fmt.Fprintf(table, "%s\t%s\n", step.Name, at)
+		}
+	}
+	return table.Flush()
+}
+
+// migratePrint needs the URLs for their schemes only: no server has to answer.
+func (a *app) migratePrint(cmd *cobra.Command, _ []string) error {
+	s, err := a.openSchemas(cmd)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	for _, m := range s.all() {
+		if _, err := fmt.Fprint(cmd.OutOrStdout(), m.SQL()); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// migratePrint needs the URL for its scheme only: no server has to answer.
-func (a *app) migratePrint(cmd *cobra.Command, _ []string) error {
-	store, err := a.unreachedStore(cmd, 0)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	m, err := store.Migrator()
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprint(cmd.OutOrStdout(), m.SQL())
-	return err
 }

@@ -27,6 +27,7 @@ type relayFlags struct {
 	orphanAfter time.Duration
 	slots       int
 	drain       time.Duration
+	strict      bool
 }
 
 func relayCommand(a *app) *cobra.Command {
@@ -65,6 +66,7 @@ the rest back and exits with 0; a second one ends it at once.`,
 	flags.DurationVar(&f.orphanAfter, "orphan-after", relay.DefaultOrphanAfter, "how long a receiver stays unknown before its rows are orphaned; 0 is at once")
 	flags.IntVar(&f.slots, "slots", worker.DefaultSlots, "receivers that run in the relay at the same time")
 	flags.DurationVar(&f.drain, "drain", worker.DefaultDrain, "how long a stop waits for receivers that run in the relay")
+	flags.BoolVar(&f.strict, "strict", false, strictUsage)
 	fromEnv(flags, "lane", "WAYBILL_LANE")
 	fromEnv(flags, "batch-size", "WAYBILL_BATCH_SIZE")
 	fromEnv(flags, "worker-id", "WAYBILL_WORKER_ID")
@@ -72,6 +74,7 @@ the rest back and exits with 0; a second one ends it at once.`,
 	fromEnv(flags, "orphan-after", "WAYBILL_ORPHAN_AFTER")
 	fromEnv(flags, "slots", "WAYBILL_SLOTS")
 	fromEnv(flags, "drain", "WAYBILL_DRAIN")
+	fromEnv(flags, "strict", "WAYBILL_STRICT")
 	return cmd
 }
 
@@ -112,7 +115,7 @@ func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
 	if err != nil {
 		return err
 	}
-	backend, err := a.relayBackend(cmd, f.drain, log)
+	backend, err := a.relayBackend(cmd, f, log)
 	if err != nil {
 		return err
 	}
@@ -157,11 +160,11 @@ func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
 
 // relayBackend opens the backend, if there is one: a relay whose receivers all run
 // in it needs none.
-func (a *app) relayBackend(cmd *cobra.Command, drain time.Duration, log *slog.Logger) (wire.Backend, error) {
+func (a *app) relayBackend(cmd *cobra.Command, f relayFlags, log *slog.Logger) (wire.Backend, error) {
 	if a.backend == "" {
 		return nil, nil
 	}
-	return a.openBackend(cmd, drain, log)
+	return a.openBackend(cmd, wire.BackendConfig{Drain: f.drain, Strict: f.strict, Logger: log})
 }
 
 // checkLanes refuses lanes that nobody declared, and those that would do nothing
@@ -179,7 +182,7 @@ func (a *app) checkLanes(lanes []string, backend wire.Backend) error {
 		// Without a backend a lane may still serve the receivers that run here; the
 		// relay refuses the rows of the others, one by one, and says so.
 		if receivers := a.registry.LaneReceivers(lane); backend == nil && len(receivers) > 0 && !a.runsInRelay(lane) {
-			return usagef("no backend for receiver %s: set --backend or WAYBILL_BACKEND to redis://user:password@host:6379/0, or local: to run it here", receivers[0].Key)
+			return usagef("no backend for receiver %s: set --backend or WAYBILL_BACKEND to %s, or to local: to run it here", receivers[0].Key, someBackends)
 		}
 	}
 	return nil

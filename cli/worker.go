@@ -19,6 +19,7 @@ type workerFlags struct {
 	slots    int
 	drain    time.Duration
 	workerID string
+	strict   bool
 }
 
 func workerCommand(a *app) *cobra.Command {
@@ -53,9 +54,14 @@ and given back, without an attempt spent. A second one ends it at once.`,
 	fromEnv(flags, "lane", "WAYBILL_LANE")
 	fromEnv(flags, "slots", "WAYBILL_SLOTS")
 	fromEnv(flags, "drain", "WAYBILL_DRAIN")
+	flags.BoolVar(&f.strict, "strict", false, strictUsage)
 	fromEnv(flags, "worker-id", "WAYBILL_WORKER_ID")
+	fromEnv(flags, "strict", "WAYBILL_STRICT")
 	return cmd
 }
+
+// strictUsage is said of --strict by relay and worker.
+const strictUsage = "refuse to start on what is warned of otherwise: an AMQP queue that was declared with other arguments"
 
 func checkWorkerFlags(slots int, drain time.Duration) error {
 	switch {
@@ -73,9 +79,9 @@ func (a *app) work(cmd *cobra.Command, f workerFlags) error {
 		return err
 	}
 	if a.backend == "" {
-		return usagef("no backend: set --backend or WAYBILL_BACKEND to redis://user:password@host:6379/0")
+		return usagef("no backend: set --backend or WAYBILL_BACKEND to %s", someBackends)
 	}
-	backend, err := a.openBackend(cmd, f.drain, log)
+	backend, err := a.openBackend(cmd, wire.BackendConfig{Drain: f.drain, Strict: f.strict, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -127,8 +133,9 @@ func sayStopping(ctx context.Context, log *slog.Logger, drain time.Duration) (fo
 }
 
 // openBackend opens the backend and does not look for its server yet.
-func (a *app) openBackend(cmd *cobra.Command, drain time.Duration, log *slog.Logger) (wire.Backend, error) {
-	backend, err := wire.OpenBackend(wire.BackendConfig{URL: a.backend, Drain: drain, Logger: log})
+func (a *app) openBackend(cmd *cobra.Command, config wire.BackendConfig) (wire.Backend, error) {
+	config.URL, config.StoreURL, config.Name = a.backend, a.store, cmd.Root().Name()
+	backend, err := wire.OpenBackend(config)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source(cmd, "backend"), err)
 	}

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/wire"
 )
 
 // latePost is a task queue that keeps some messages longer than their lease. The
 // relay takes the row for lost and sends another message; the late copy then
 // finds its claim gone and does nothing.
 type latePost struct {
-	queue
+	wire.Queue
 	stop <-chan struct{} // the end of the demo: what is late by then stays away
 	sent int
 	late sync.WaitGroup
@@ -31,7 +32,7 @@ func (p *latePost) Enqueue(ctx context.Context, messages []waybill.Message) ([]w
 	if len(late) > 0 {
 		p.late.Go(func() { p.enqueueLate(late) })
 	}
-	sent, err := p.queue.Enqueue(ctx, prompt)
+	sent, err := p.Queue.Enqueue(ctx, prompt)
 	results := waybill.AllResults(len(messages), waybill.EnqueueAccepted, nil)
 	isLate := make(map[waybill.Message]bool, len(late))
 	for _, message := range late {
@@ -55,6 +56,6 @@ func (p *latePost) enqueueLate(messages []waybill.Message) {
 	case <-timer.C:
 		ctx, cancel := context.WithTimeout(context.Background(), shortLease)
 		defer cancel()
-		p.queue.Enqueue(ctx, messages) //nolint:errcheck // a lost message is still owed
+		p.Queue.Enqueue(ctx, messages) //nolint:errcheck // a lost message is still owed
 	}
 }

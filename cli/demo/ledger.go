@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
-	"github.com/waybill-go/waybill/store/sqlite"
 )
 
 // Ledger is what a run of the demo came to.
@@ -117,17 +115,6 @@ func (c *counters) enter(ctx context.Context, d *waybill.Delivery) (leave func()
 	}
 }
 
-// oneIn makes targets that pick every nth event that is fired.
-func oneIn(n int) *waybill.Targets {
-	asked := 0
-	return waybill.TargetsOf(func(context.Context, waybill.RawEvent) ([]string, error) {
-		if asked++; asked%n != 0 {
-			return nil, nil
-		}
-		return []string{"demo"}, nil
-	})
-}
-
 // sums are row counts by status.
 type sums map[waybill.Status]int64
 
@@ -139,21 +126,9 @@ func (s sums) settled() int64 {
 	return s[waybill.Succeeded] + s[waybill.Dead] + s[waybill.Orphaned] + s[waybill.Cancelled]
 }
 
-func tally(ctx context.Context, store *sqlite.Store) (sums, error) {
-	tallies, err := store.Tallies(ctx)
-	if err != nil {
-		return nil, err
-	}
-	total := sums{}
-	for _, t := range tallies {
-		total[t.Status] += t.Rows
-	}
-	return total, nil
-}
-
 // ledger closes the books from the rows themselves.
-func (c *counters) ledger(ctx context.Context, store *sqlite.Store, events int, elapsed time.Duration) (Ledger, error) {
-	tallies, err := store.Tallies(ctx)
+func (c *counters) ledger(ctx context.Context, outbox *outbox, events int, elapsed time.Duration) (Ledger, error) {
+	tallies, err := outbox.Tallies(ctx)
 	if err != nil {
 		return Ledger{}, err
 	}
@@ -180,8 +155,6 @@ func (c *counters) ledger(ctx context.Context, store *sqlite.Store, events int, 
 			}
 		}
 	}
-	err = store.InTx(ctx, func(tx *sql.Tx) error {
-		return tx.QueryRowContext(ctx, `SELECT count(*), count(*) - count(DISTINCT delivery_id) FROM reservation`).Scan(&l.reservations, &l.doubleRows)
-	})
+	l.reservations, l.doubleRows, err = outbox.table.count(ctx, outbox.Store)
 	return l, err
 }

@@ -2,10 +2,12 @@ package demo
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/waybill-go/waybill"
@@ -22,10 +24,38 @@ func madeUpEvents() []waybill.RawEvent {
 	return events
 }
 
+// number is the header that counts the events, from 1.
+const number = "demo-number"
+
+// numbered returns the events with their numbers.
+func numbered(events []waybill.RawEvent) []waybill.RawEvent {
+	all := slices.Clone(events)
+	for i := range all {
+		headers := maps.Clone(all[i].Headers)
+		if headers == nil {
+			headers = map[string]string{}
+		}
+		headers[number] = strconv.Itoa(i + 1)
+		all[i].Headers = headers
+	}
+	return all
+}
+
+// oneIn makes targets that pick every nth event.
+func oneIn(n int) *waybill.Targets {
+	return waybill.TargetsOf(func(_ context.Context, event waybill.RawEvent) ([]string, error) {
+		i, err := strconv.Atoi(event.Headers[number])
+		if err != nil || i%n != 0 {
+			return nil, err
+		}
+		return []string{"demo"}, nil
+	})
+}
+
 // declareReceivers declares the five kinds of receiver. Each listens to every
 // event; those that would take too long for a demo pick a few by their targets.
-func declareReceivers(registry *waybill.Registry, count *counters) {
-	options := waybill.Options{Lease: lease, Backoff: waybill.Backoff{Base: 100 * time.Millisecond, Cap: 200 * time.Millisecond}}
+func declareReceivers(registry *waybill.Registry, own names, reservations table, count *counters) {
+	options := waybill.Options{Lane: own.lane(), Lease: lease, Backoff: waybill.Backoff{Base: 100 * time.Millisecond, Cap: 200 * time.Millisecond}}
 	plain := func(key string, opts waybill.Options, run func(ctx context.Context, d *waybill.Delivery) error) {
 		registry.Add(waybill.Receiver{Key: key, Event: waybill.AnyEvent, Options: opts,
 			Run: func(ctx context.Context, d *waybill.Delivery) error {
@@ -37,11 +67,10 @@ func declareReceivers(registry *waybill.Registry, count *counters) {
 	// Transactional: its row and the acknowledgement commit together, so the
 	// table has exactly one row per delivery, whatever happens.
 	registry.Add(waybill.Receiver{
-		Key: "stock.reserve", Event: waybill.AnyEvent, Options: options, TxKind: "*sql.Tx",
+		Key: "stock.reserve", Event: waybill.AnyEvent, Options: options, TxKind: reservations.txKind(),
 		RunTx: func(ctx context.Context, tx any, d *waybill.Delivery) error {
 			defer count.enter(ctx, d)()
-			_, err := tx.(*sql.Tx).ExecContext(ctx, `INSERT INTO reservation (delivery_id, payload_bytes) VALUES (?, ?)`, d.ID, len(d.Event.Payload))
-			return err
+			return reservations.insert(ctx, tx, d)
 		},
 	})
 
@@ -78,7 +107,7 @@ func declareReceivers(registry *waybill.Registry, count *counters) {
 	// Stalls past its lease once, as in a long garbage collection: another
 	// worker takes the row over, and what the stalled run reports is refused.
 	stalled := options
-	stalled.Lane, stalled.Lease = slowLane, shortLease
+	stalled.Lane, stalled.Lease = own.slowLane(), shortLease
 	stalled.Targets = oneIn(20)
 	plain("report.build", stalled, func(_ context.Context, d *waybill.Delivery) error {
 		if d.Start == 1 {

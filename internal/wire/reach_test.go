@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,27 @@ func silent(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().String()
+}
+
+// hangsUp accepts connections and ends them.
+func hangsUp(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	})
+	t.Cleanup(func() { listener.Close(); done.Wait() })
 	return listener.Addr().String()
 }
 
@@ -145,7 +167,7 @@ func TestBackendsThatCannotBeReached(t *testing.T) {
 	other := miniredis.RunT(t)
 	other.SetError("ERR what is this wr0ng-secret")
 	closedAt, silentAt := closed(t), silent(t)
-	real := services.Redis(t)
+	real, rabbit := services.Redis(t), services.RabbitMQ(t)
 	tests := []struct{ name, url, want, do string }{
 		{"nothing listens", "redis://ann:secret@" + closedAt + "/0", "Redis at " + closedAt + ": connection refused", "start it, or correct host and port"},
 		{"no such host", "redis://ann:secret@no-such-host.invalid", "there is no host no-such-host.invalid", "correct the host"},
@@ -156,6 +178,16 @@ func TestBackendsThatCannotBeReached(t *testing.T) {
 		{"no such database", with(t, real, func(u *url.URL) { u.Path = "/9999" }), "has no such database", "correct the number"},
 		{"it is loading", "redis://" + loading.Addr(), "is loading its data", "try again"},
 		{"it says something else", "redis://:wr0ng-secret@" + other.Addr(), "ERR what is this [hidden]", "is it a Redis"},
+
+		{"AMQP: nothing listens", "amqp://ann:secret@" + closedAt, "RabbitMQ at " + closedAt + ": connection refused", "start it, or correct host and port"},
+		{"AMQP: no such host", "amqp://ann:secret@no-such-host.invalid", "there is no host no-such-host.invalid", "correct the host"},
+		{"AMQP: no answer", "amqp://ann:secret@" + silentAt, "RabbitMQ at " + silentAt + ": no answer in time", "firewall"},
+		{"AMQP: no answer over TLS", "amqps://ann:secret@" + silentAt, "no answer in time", "does it speak TLS? amqp:// is without"},
+		{"AMQP: no TLS", strings.Replace(rabbit, "amqp:", "amqps:", 1), "RabbitMQ at ", "the server does not speak it"},
+		{"AMQP: another server", "amqp://ann:secret@" + hangsUp(t), "RabbitMQ at ", "is it a RabbitMQ, and does it want amqps://"},
+		{"AMQP: a wrong password", with(t, rabbit, func(u *url.URL) { u.User = url.UserPassword("waybill", wrong) }), `refuses user "waybill"`, "correct user and password"},
+		{"AMQP: no such virtual host", with(t, rabbit, func(u *url.URL) { u.Path = "/nowhere" }), `into virtual host "nowhere"`, "rabbitmqctl add_vhost"},
+		{"AMQP: two nodes", "amqp://ann:secret@" + closedAt + ",amqp://ann:secret@" + hangsUp(t), "RabbitMQ at " + closedAt + ": connection refused", "start it"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -189,7 +221,11 @@ func checkUnreached(t *testing.T, err error, rawURL, want, do string) {
 
 func TestBackendsThatAreReached(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{services.Redis(t), "redis://" + miniredis.RunT(t).Addr(), "local:"} {
+	rabbit := services.RabbitMQ(t)
+	for _, url := range []string{
+		services.Redis(t), "redis://" + miniredis.RunT(t).Addr(), "local:",
+		rabbit, "amqp://ann:secret@" + closed(t) + "," + rabbit,
+	} {
 		backend, err := OpenBackend(BackendConfig{URL: url, Drain: time.Hour})
 		if err != nil {
 			t.Fatal(err)

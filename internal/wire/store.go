@@ -35,6 +35,8 @@ type Fire func(ctx context.Context, events []waybill.RawEvent) (deliveries int, 
 type StoreConfig struct {
 	URL      string
 	Registry *waybill.Registry
+	// Schema holds the tables on PostgreSQL. Defaults to "waybill".
+	Schema string
 	// Name is told to the server, so that its own tools can say who is
 	// connected.
 	Name string

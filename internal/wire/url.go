@@ -14,8 +14,10 @@ import (
 )
 
 const (
-	storeExamples   = "postgres://user:password@host:5432/database or sqlite:waybill.db"
-	backendExamples = "redis://user:password@host:6379/0, rediss://… for TLS, or local: for one process"
+	postgresExample = "postgres://user:password@host:5432/database"
+	storeExamples   = postgresExample + " or sqlite:waybill.db"
+	backendExamples = "redis://user:password@host:6379/0 (rediss:// for TLS), amqp://user:password@host:5672/vhost (amqps:// for TLS), " +
+		"river: for River in the store's database (river+postgres://… or river+sqlite:PATH for another), or local: for one process"
 )
 
 // scheme returns what stands before the first colon of a URL, in lower case.

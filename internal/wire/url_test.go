@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-go/waybill"
 )
@@ -37,16 +38,26 @@ func TestStoreURLsThatAreRefused(t *testing.T) {
 	}
 }
 
+// allBackends is what an unknown scheme is answered with.
+const allBackends = "want redis://user:password@host:6379/0 (rediss:// for TLS), amqp://user:password@host:5672/vhost (amqps:// for TLS), " +
+	"river: for River in the store's database (river+postgres://… or river+sqlite:PATH for another), or local: for one process"
+
 func TestBackendURLsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, url, want string }{
-		{"another queue", "kafka://ann:secret@mq", "unknown scheme kafka: want redis://user:password@host:6379/0, rediss://… for TLS, or local: for one process"},
+		{"another queue", "kafka://ann:secret@mq", "unknown scheme kafka: " + allBackends},
 		{"no scheme", "localhost", "not a URL"},
 		{"a host and a port", "secret:6379", "not a URL"},
 		{"a password with a slash", "redis://:secret/x@mq:6379/0", "special characters of the password percent-encoded"},
 		{"a database that is none", "redis://:secret@mq:6379/zero", "the URL cannot be read"},
 		{"an option that is none", "redis://:secret@mq:6379/0?secret=1", "the URL cannot be read"},
 		{"something after local:", "local:secret", "a local: URL has nothing after the colon"},
+		{"an AMQP password with a slash", "amqp://ann:secret/x@mq/app", "percent-encoded"},
+		{"an AMQP password with a hash", "amqp://ann:secret#x@mq/app", "percent-encoded"},
+		{"an AMQP password with a percent sign", "amqps://ann:secret%zz@mq/app", "percent-encoded"},
+		{"an AMQP option that is none", "amqp://ann:secret@mq/app?colour=secret", "a parameter that nobody reads"},
+		{"a type of queue that is none", "amqp://ann:secret@mq/app?queue_type=stream", "want quorum or classic"},
+		{"a second AMQP URL that is none", "amqp://ann:secret@mq1/app,amqp://ann:secret/1234@mq2/app", "percent-encoded"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -83,7 +94,9 @@ func TestURLsThatOpen(t *testing.T) {
 		}
 		store.Close()
 	}
-	for _, url := range []string{"redis://mq", "rediss://ann:p%40ss@mq:6380/3", "redis://:x@mq?pool_size=200", "local:"} {
+	for _, url := range []string{"redis://mq", "rediss://ann:p%40ss@mq:6380/3", "redis://:x@mq?pool_size=200", "local:",
+		"amqp://mq", "AMQP://ann:p%40ss@mq:5673/app", "amqps://ann:x@mq1/app,amqps://ann:x@mq2/app?queue_type=classic", "amqp://mq/%2F?passive=true&heartbeat=5",
+	} {
 		backend, err := OpenBackend(BackendConfig{URL: url})
 		if err != nil {
 			t.Errorf("%s: %v", url, err)
@@ -96,6 +109,20 @@ func TestURLsThatOpen(t *testing.T) {
 			t.Errorf("%s: InProcess = %t", url, backend.InProcess())
 		}
 		backend.Close()
+	}
+}
+
+// What the URL and the flags say reaches every lane's queue.
+func TestRabbitMQQueues(t *testing.T) {
+	t.Parallel()
+	backend, err := OpenBackend(BackendConfig{URL: "amqp://mq1/app,amqp://mq2/app?queue_type=classic&passive=true", Strict: true, Drain: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	got := backend.(*onRabbitMQ).queue
+	if len(got.URLs) != 2 || got.Type != "classic" || !got.Passive || !got.Strict || got.Drain != time.Hour+time.Minute {
+		t.Errorf("the queues' configuration is %+v", got)
 	}
 }
 
@@ -143,11 +170,12 @@ func TestConnections(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			pool, err := postgresPool(StoreConfig{URL: test.url, Connections: test.needed, Name: "bridge"})
+			store, err := OpenStore(StoreConfig{URL: test.url, Registry: waybill.NewRegistry(), Connections: test.needed, Name: "bridge"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer pool.Close()
+			defer store.Close()
+			pool := store.(*postgresStore).server.pool
 			if got := pool.Config().MaxConns; got != test.want {
 				t.Errorf("MaxConns = %d, want %d", got, test.want)
 			}
