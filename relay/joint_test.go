@@ -13,8 +13,32 @@ import (
 	"github.com/waybill-go/waybill/relay"
 )
 
-func TestClaimAndHandOffInOneTransaction(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"short": {Lease: time.Minute}, "long": {Lease: 10 * time.Minute}}, func(b *shared) {
+// shortTime is what calls of the store may take in a case about time.
+const shortTime = 300 * time.Millisecond
+
+func TestJointHandOff(t *testing.T) {
+	t.Parallel()
+	for store, open := range stores(t) {
+		for _, c := range jointCases {
+			t.Run(store+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				c.run(newShared(t, open(t, declare(t, c.receivers), c.timeout)))
+			})
+		}
+	}
+}
+
+// jointCase is a case of a queue that is kept in the store's database, to be played
+// on every store.
+type jointCase struct {
+	name      string
+	timeout   time.Duration // of the store's calls; 0 is the default
+	receivers map[string]waybill.Options
+	run       func(b *shared)
+}
+
+var jointCases = []jointCase{
+	{"claim and hand-off are one transaction", 0, map[string]waybill.Options{"short": {Lease: time.Minute}, "long": {Lease: 10 * time.Minute}}, func(b *shared) {
 		b.fire(60)
 		counts := map[waybill.ObservationKind]int{}
 		r := b.relay(relay.Config{Observer: func(seen waybill.Observation) { counts[seen.Kind] += seen.Count }})
@@ -34,23 +58,17 @@ func TestClaimAndHandOffInOneTransaction(t *testing.T) {
 			}
 		}
 		once(b.T, r, 5, 0)
-	})
-}
-
-func TestOnceWithALimitIsOneJointClaim(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"a": {}}, func(b *shared) {
+	}},
+	{"a limit is that of one claim", 0, map[string]waybill.Options{"a": {}}, func(b *shared) {
 		b.fire(20)
 		r := b.relay(relay.Config{})
 		once(b.T, r, 7, 7)
 		b.wantOut(r, ids(1, 7))
 		once(b.T, r, 50, 13)
 		b.wantOut(r, ids(1, 20))
-	})
-}
-
-// All of a lane's rows that lapsed come with one claim, and each goes its own way.
-func TestLapsedRowsOfEveryKindInOneClaim(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{
+	}},
+	// All of a lane's rows that lapsed come with one claim, and each goes its own way.
+	{"lapsed rows of every kind come in one claim", 0, map[string]waybill.Options{
 		"near": {Site: waybill.SiteRelay, Lease: time.Minute}, "far": {Lease: time.Minute}, "later": {Lease: 2 * time.Minute},
 		"killer": {Lease: time.Minute}, "gone": {},
 	}, func(b *shared) {
@@ -71,13 +89,10 @@ func TestLapsedRowsOfEveryKindInOneClaim(t *testing.T) {
 		wantIDs(b.T, "parked", b.ids("status = 'dead'"), b.ids("receiver = 'killer' AND starts = 3"))
 		wantIDs(b.T, "orphaned", b.ids("status = 'orphaned'"), b.ids("receiver = 'nobody'"))
 		b.wantBatches(joint+2, 0)
-	})
-}
-
-// A row that is refused cannot hold up those beside it, and the next claim is joint
-// again.
-func TestRefusedMessageFallsOutOfTheTransaction(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"a": {Lease: time.Minute}}, func(b *shared) {
+	}},
+	// A row that is refused cannot hold up those beside it, and the next claim is joint
+	// again.
+	{"a refused message falls out of the transaction", 0, map[string]waybill.Options{"a": {Lease: time.Minute}}, func(b *shared) {
 		b.fire(5)
 		b.queue.change(func(q *table) { q.refuse = 3 })
 		r := b.relay(relay.Config{})
@@ -97,13 +112,10 @@ func TestRefusedMessageFallsOutOfTheTransaction(t *testing.T) {
 		once(b.T, r, 5, 1)
 		b.wantOut(r, ids(1, 10))
 		b.wantBatches(3, 1)
-	})
-}
-
-// A queue that is down is tried with a single row in the plain way, which costs no
-// transaction that is rolled back.
-func TestOutageIsFoundOutInThePlainWay(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"a": {Lease: time.Minute}}, func(b *shared) {
+	}},
+	// A queue that is down is tried with a single row in the plain way, which costs no
+	// transaction that is rolled back.
+	{"an outage is found out in the plain way", 0, map[string]waybill.Options{"a": {Lease: time.Minute}}, func(b *shared) {
 		b.fire(250)
 		b.queue.change(func(q *table) { q.down = errDown })
 		r := b.relay(relay.Config{Poll: 20 * time.Millisecond})
@@ -121,11 +133,8 @@ func TestOutageIsFoundOutInThePlainWay(t *testing.T) {
 		if joint, plain := b.queue.batches(); joint < 3 || plain != 2 {
 			b.Errorf("%d joint batches and %d plain ones, want one plain try and then the rest of the rows jointly", joint, plain)
 		}
-	})
-}
-
-func TestQueueInAnotherDatabase(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"a": {Lease: time.Minute}}, func(b *shared) {
+	}},
+	{"the queue is in another database", 0, map[string]waybill.Options{"a": {Lease: time.Minute}}, func(b *shared) {
 		b.fire(250)
 		b.queue.change(func(q *table) { q.elsewhere = true })
 		r := b.relay(relay.Config{})
@@ -135,12 +144,9 @@ func TestQueueInAnotherDatabase(t *testing.T) {
 		b.wantBatches(1, 3)
 		b.log.Want(b.T, 1, "level=INFO", "two databases", "site=task")
 		b.log.Want(b.T, 0, "level=WARN")
-	})
-}
-
-// The queue of the other site takes no part in the transaction.
-func TestSitesOfOneLaneWithOneQueueInTheDatabase(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"far": {}, "near": {Site: waybill.SiteRelay}}, func(b *shared) {
+	}},
+	// The queue of the other site takes no part in the transaction.
+	{"one of two queues is in the database", 0, map[string]waybill.Options{"far": {}, "near": {Site: waybill.SiteRelay}}, func(b *shared) {
 		b.fire(3)
 		near := &table{db: b.database}
 		r := b.relay(relay.Config{Local: apart{near}})
@@ -158,11 +164,8 @@ func TestSitesOfOneLaneWithOneQueueInTheDatabase(t *testing.T) {
 		}
 		b.wantOut(r, b.ids("receiver = 'far'"))
 		wantIDs(b.T, "given back", b.ids("status = 'claimed' AND handed_off_at IS NULL"), b.ids("receiver = 'near'"))
-	})
-}
-
-func TestBothSitesWithQueuesInTheDatabase(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"far": {}, "near": {Site: waybill.SiteRelay}}, func(b *shared) {
+	}},
+	{"both queues are in the database", 0, map[string]waybill.Options{"far": {}, "near": {Site: waybill.SiteRelay}}, func(b *shared) {
 		b.fire(3)
 		near := &table{db: b.database}
 		r := b.relay(relay.Config{Local: near})
@@ -181,28 +184,16 @@ func TestBothSitesWithQueuesInTheDatabase(t *testing.T) {
 		if joint, plain := near.batches(); joint != 2 || plain != 2 {
 			b.Errorf("the queue that is elsewhere was offered %d joint and %d plain batches, want 2 and 2", joint, plain)
 		}
-	})
-}
-
-// narrowTable is a queue in the database that has room for ten.
-type narrowTable struct{ *table }
-
-func (narrowTable) Room() int              { return 10 }
-func (narrowTable) Freed() <-chan struct{} { return nil }
-
-func TestJointClaimTakesNoMoreThanThereIsRoom(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"a": {}}, func(b *shared) {
+	}},
+	{"no more is claimed than there is room for", 0, map[string]waybill.Options{"a": {}}, func(b *shared) {
 		b.fire(25)
 		r := b.relay(relay.Config{Backend: narrowTable{b.queue}})
 		once(b.T, r, 100, 10)
 		b.wantOut(r, ids(1, 10))
-	})
-}
-
-// An error of the database is one, whatever step meets it: the queue is not blamed,
-// and nothing is tried beside the transaction.
-func TestJointClaimMeetsAnErrorOfTheDatabase(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"short": {Lease: time.Minute}, "long": {Lease: time.Hour}}, func(b *shared) {
+	}},
+	// An error of the database is one, whatever step meets it: the queue is not blamed,
+	// and nothing is tried beside the transaction.
+	{"an error of the database", 0, map[string]waybill.Options{"short": {Lease: time.Minute}, "long": {Lease: time.Hour}}, func(b *shared) {
 		b.fire(3)
 		r := b.relay(relay.Config{})
 		for _, method := range []string{"ClaimTx", "Claim", "Extend"} {
@@ -216,12 +207,9 @@ func TestJointClaimMeetsAnErrorOfTheDatabase(t *testing.T) {
 		b.wantBatches(0, 0)
 		once(b.T, r, 0, 6)
 		b.wantOut(r, ids(1, 6))
-	})
-}
-
-// Nobody knows what became of a commit whose answer is lost: both, or neither.
-func TestAnswerOfTheJointClaimIsLost(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"a": {}}, func(b *shared) {
+	}},
+	// Nobody knows what became of a commit whose answer is lost: both, or neither.
+	{"the answer is lost", 0, map[string]waybill.Options{"a": {}}, func(b *shared) {
 		b.fire(3)
 		observed := 0
 		r := b.relay(relay.Config{Observer: func(waybill.Observation) { observed++ }})
@@ -234,8 +222,67 @@ func TestAnswerOfTheJointClaimIsLost(t *testing.T) {
 		if back := b.fault.Count("GiveBack"); back+observed != 0 {
 			b.Errorf("given back %d times, and %d observations of what nobody knows", back, observed)
 		}
-	})
+	}},
+	{"what is undone and done again counts once", 0, map[string]waybill.Options{"short": {Lease: time.Minute}, "long": {Lease: time.Hour}}, func(b *shared) {
+		b.fire(3)
+		counts := map[waybill.ObservationKind]int{}
+		r := b.relay(relay.Config{Store: contested{b.store}, Observer: func(seen waybill.Observation) { counts[seen.Kind] += seen.Count }})
+		once(b.T, r, 0, 6)
+		b.wantOut(r, ids(1, 6))
+		b.wantBatches(2, 0)
+		if counts[waybill.ObservedClaim] != 6 || counts[waybill.ObservedEnqueue] != 6 || len(b.messages()) != 6 {
+			b.Errorf("observed %v and %d messages, want 6 of each", counts, len(b.messages()))
+		}
+	}},
+	// A stop comes before the joint claim, or after it.
+	{"a stop meanwhile", 0, map[string]waybill.Options{"a": {}}, func(b *shared) {
+		b.fire(3)
+		ctx, cancel := context.WithCancel(b.Context())
+		defer cancel()
+		b.fault.On("Claim", fault.Hook{After: func() error { cancel(); return nil }})
+		r := b.relay(relay.Config{})
+		wantReturn(b.T, runUntil(ctx, r))
+		b.wantOut(r, ids(1, 3))
+		if back := b.fault.Count("GiveBack"); back != 0 {
+			b.Errorf("given back %d times, want never", back)
+		}
+	}},
+	// What was rolled back when the relay stops is not begun anew.
+	{"a stop while it fails", 0, map[string]waybill.Options{"a": {}}, func(b *shared) {
+		b.fire(3)
+		ctx, cancel := context.WithCancel(b.Context())
+		defer cancel()
+		b.queue.change(func(q *table) { q.after = func(context.Context) error { cancel(); return errDown } })
+		r := b.relay(relay.Config{})
+		wantReturn(b.T, runUntil(ctx, r))
+		b.wantBatches(1, 0)
+		wantIDs(b.T, "due", b.ids("status = 'pending'"), ids(1, 3))
+	}},
+	// A queue that hangs holds the transaction up for no longer than a call of the store
+	// may take.
+	{"a queue that hangs", shortTime, map[string]waybill.Options{"a": {}}, func(b *shared) {
+		b.fire(3)
+		hang := func(ctx context.Context) error {
+			b.queue.change(func(q *table) { q.before = nil })
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > shortTime {
+				b.Errorf("the hand-off has the deadline %v, %t; want that of the transaction", deadline, ok)
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		b.queue.change(func(q *table) { q.before = hang })
+		r := b.relay(relay.Config{})
+		once(b.T, r, 3, 3)
+		b.wantOut(r, ids(1, 3))
+		b.wantBatches(1, 1)
+	}},
 }
+
+// narrowTable is a queue in the database that has room for ten.
+type narrowTable struct{ *table }
+
+func (narrowTable) Room() int              { return 10 }
+func (narrowTable) Freed() <-chan struct{} { return nil }
 
 // contested is a store whose database undoes the first try of every transaction.
 type contested struct{ fault.Inner }
@@ -249,69 +296,4 @@ func (s contested) ClaimTx(ctx context.Context, work func(context.Context, any, 
 		return err
 	}
 	return s.Inner.ClaimTx(ctx, work)
-}
-
-func TestWhatIsUndoneAndDoneAgainCountsOnce(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"short": {Lease: time.Minute}, "long": {Lease: time.Hour}}, func(b *shared) {
-		b.fire(3)
-		counts := map[waybill.ObservationKind]int{}
-		r := b.relay(relay.Config{Store: contested{b.store}, Observer: func(seen waybill.Observation) { counts[seen.Kind] += seen.Count }})
-		once(b.T, r, 0, 6)
-		b.wantOut(r, ids(1, 6))
-		b.wantBatches(2, 0)
-		if counts[waybill.ObservedClaim] != 6 || counts[waybill.ObservedEnqueue] != 6 || len(b.messages()) != 6 {
-			b.Errorf("observed %v and %d messages, want 6 of each", counts, len(b.messages()))
-		}
-	})
-}
-
-// A stop comes before the joint claim, or after it.
-func TestStopDuringTheJointClaim(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"a": {}}, func(b *shared) {
-		b.fire(3)
-		ctx, cancel := context.WithCancel(b.Context())
-		defer cancel()
-		b.fault.On("Claim", fault.Hook{After: func() error { cancel(); return nil }})
-		r := b.relay(relay.Config{})
-		wantReturn(b.T, runUntil(ctx, r))
-		b.wantOut(r, ids(1, 3))
-		if back := b.fault.Count("GiveBack"); back != 0 {
-			b.Errorf("given back %d times, want never", back)
-		}
-	})
-}
-
-// What was rolled back when the relay stops is not begun anew.
-func TestStopDuringAJointClaimThatFails(t *testing.T) {
-	onBoth(t, map[string]waybill.Options{"a": {}}, func(b *shared) {
-		b.fire(3)
-		ctx, cancel := context.WithCancel(b.Context())
-		defer cancel()
-		b.queue.change(func(q *table) { q.after = func(context.Context) error { cancel(); return errDown } })
-		r := b.relay(relay.Config{})
-		wantReturn(b.T, runUntil(ctx, r))
-		b.wantBatches(1, 0)
-		wantIDs(b.T, "due", b.ids("status = 'pending'"), ids(1, 3))
-	})
-}
-
-// A queue that hangs holds the transaction up for no longer than a call of the store
-// may take.
-func TestJointHandOffEndsInTime(t *testing.T) {
-	onBothWithin(t, 300*time.Millisecond, map[string]waybill.Options{"a": {}}, func(b *shared) {
-		b.fire(3)
-		hang := func(ctx context.Context) error {
-			b.queue.change(func(q *table) { q.before = nil })
-			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 300*time.Millisecond {
-				b.Errorf("the hand-off has the deadline %v, %t; want that of the transaction", deadline, ok)
-			}
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		b.queue.change(func(q *table) { q.before = hang })
-		r := b.relay(relay.Config{})
-		once(b.T, r, 3, 3)
-		b.wantOut(r, ids(1, 3))
-		b.wantBatches(1, 1)
-	})
 }

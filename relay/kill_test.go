@@ -21,13 +21,15 @@ const (
 	bare    left = "claims without messages"
 )
 
-// points are where a relay is hit, in the order in which it comes by, and what it then
-// leaves behind: with a joint claim, and without.
-var points = []struct {
+type point struct {
 	name         string
 	joint, plain left
 	arm          func(b *shared, claim string, hit func())
-}{
+}
+
+// points are where a relay is hit, in the order in which it comes by, and what it then
+// leaves behind: with a joint claim, and without.
+var points = []point{
 	{"before the claim", neither, neither, func(b *shared, claim string, hit func()) {
 		b.fault.On(claim, fault.Hook{Before: func(context.Context) error { hit(); return nil }})
 	}},
@@ -91,46 +93,55 @@ func (b *shared) offer(claim string) []int64 {
 // plain way it leaves rows that have no message, and that wait for their leases.
 func TestKilledRelay(t *testing.T) {
 	t.Parallel()
+	opens := stores(t)
 	for _, claim := range []string{"Claim", "ClaimLapsed"} {
 		for _, jointly := range []bool{true, false} {
 			name := claim + " and hand-off in two steps"
 			if jointly {
 				name = claim + " and hand-off in one transaction"
 			}
-			t.Run(name, func(t *testing.T) {
-				onBoth(t, twoLeases, func(b *shared) {
+			for store, open := range opens {
+				t.Run(store+"/"+name, func(t *testing.T) {
+					t.Parallel()
+					b := newShared(t, open(t, declare(t, twoLeases), 0))
 					for _, point := range points {
-						b.Run(point.name, func(t *testing.T) {
-							b := *b
-							b.T = t
-							want := point.plain
-							config := relay.Config{Backend: apart{b.queue}}
-							if jointly {
-								want, config.Backend = point.joint, b.queue
-							}
-							offered := b.offer(claim)
-							point.arm(&b, claim, func() { panic("killed") })
-							r := b.relay(config)
-							kill(t, r)
-							b.disarm(claim)
-							b.wantLeft(r, want, offered)
-
-							// Another relay sees to what was left.
-							if want == bare {
-								b.clock(2 * time.Hour)
-								defer b.clock(0)
-							}
-							if want != both {
-								next := b.relay(config)
-								once(t, next, 0, len(offered))
-								b.wantOut(next, offered)
-							}
-						})
+						t.Run(point.name, func(t *testing.T) { b.on(t).killAt(point, claim, jointly) })
 					}
 				})
-			})
+			}
 		}
 	}
+}
+
+// killAt kills a relay at the point, and lets another one see to what it left.
+func (b *shared) killAt(point point, claim string, jointly bool) {
+	want, config := point.plain, relay.Config{Backend: apart{b.queue}}
+	if jointly {
+		want, config.Backend = point.joint, b.queue
+	}
+	offered := b.offer(claim)
+	point.arm(b, claim, func() { panic("killed") })
+	r := b.relay(config)
+	kill(b.T, r)
+	b.disarm(claim)
+	b.wantLeft(r, want, offered)
+	if want == both {
+		return
+	}
+	if want == bare { // a lease has to pass
+		b.clock(2 * time.Hour)
+		defer b.clock(0)
+	}
+	next := b.relay(config)
+	once(b.T, next, 0, len(offered))
+	b.wantOut(next, offered)
+}
+
+// on returns the bench for a test within the test.
+func (b *shared) on(t *testing.T) *shared {
+	within := *b
+	within.T = t
+	return &within
 }
 
 // kill lets the relay make a pass in which it is killed.
@@ -160,11 +171,11 @@ func (b *shared) wantLeft(r *relay.Relay, want left, offered []int64) {
 func TestConnectionIsCutInAJointClaim(t *testing.T) {
 	t.Parallel()
 	address := services.Postgres(t)
-	b := newShared(t, openPostgres(t, address, declare(t, twoLeases), 0))
+	b := newShared(t, openPostgres(t, address, "joint", declare(t, twoLeases), 0))
 	behind, proxy := throughProxy(t, address)
 	defer proxy.Cut()
 	cut := *b
-	cut.database = openPostgres(t, behind, b.reg, time.Second)
+	cut.database = openPostgres(t, behind, "joint", b.reg, time.Second)
 	cut.fault = fault.NewStore(cut.store)
 	for _, claim := range []string{"Claim", "ClaimLapsed"} {
 		for _, point := range points[:len(points)-1] {
@@ -197,11 +208,11 @@ func TestAnswerOfTheCommitIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := services.Postgres(t)
-			b := newShared(t, openPostgres(t, address, declare(t, twoLeases), 0))
+			b := newShared(t, openPostgres(t, address, "joint", declare(t, twoLeases), 0))
 			behind, proxy := throughProxy(t, address)
 			defer proxy.Cut() // or the pool would wait for what it closed
 			held := *b
-			held.database = openPostgres(t, behind, b.reg, 500*time.Millisecond)
+			held.database = openPostgres(t, behind, "joint", b.reg, 500*time.Millisecond)
 			held.fault = fault.NewStore(held.store)
 			offered := b.offer("Claim")
 			b.queue.change(func(q *table) { q.after = func(context.Context) error { c.hold(proxy); return nil } })

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,12 +36,21 @@ type database struct {
 	micros string
 }
 
-// opens are the ways to open a database, by the store's name.
-var opens = map[string]func(t *testing.T, reg *waybill.Registry, timeout time.Duration) database{
-	"sqlite": openSQLite,
-	"postgres": func(t *testing.T, reg *waybill.Registry, timeout time.Duration) database {
-		return openPostgres(t, services.Postgres(t), reg, timeout)
-	},
+// open opens an empty database of its own.
+type open func(t *testing.T, reg *waybill.Registry, timeout time.Duration) database
+
+// stores are the ways to open a database, by the store's name. Those on Postgres are
+// schemas of one.
+func stores(t *testing.T) map[string]open {
+	t.Helper()
+	address := services.Postgres(t)
+	var schemas atomic.Int64
+	return map[string]open{
+		"sqlite": openSQLite,
+		"postgres": func(t *testing.T, reg *waybill.Registry, timeout time.Duration) database {
+			return openPostgres(t, address, fmt.Sprintf("case_%d", schemas.Add(1)), reg, timeout)
+		},
+	}
 }
 
 func openSQLite(t *testing.T, reg *waybill.Registry, timeout time.Duration) database {
@@ -86,9 +96,9 @@ func openSQLite(t *testing.T, reg *waybill.Registry, timeout time.Duration) data
 	}
 }
 
-// openPostgres opens a store on the database at url, whose schema it makes if need
-// be.
-func openPostgres(t *testing.T, url string, reg *waybill.Registry, timeout time.Duration) database {
+// openPostgres opens a store on the schema of the database at url, which it makes if
+// need be.
+func openPostgres(t *testing.T, url, schema string, reg *waybill.Registry, timeout time.Duration) database {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -96,17 +106,17 @@ func openPostgres(t *testing.T, url string, reg *waybill.Registry, timeout time.
 	}
 	config.MaxConns = 4
 	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // no test here crashes the server
-	config.ConnConfig.RuntimeParams["search_path"] = "public, " + postgres.DefaultSchema
+	config.ConnConfig.RuntimeParams["search_path"] = schema
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	store, err := postgres.New(postgres.Config{Pool: pool, Registry: reg, CallTimeout: timeout})
+	store, err := postgres.New(postgres.Config{Pool: pool, Registry: reg, Schema: schema, CallTimeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
-	migrator, err := postgres.NewMigrator(pool, "")
+	migrator, err := postgres.NewMigrator(pool, schema)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,24 +267,6 @@ func newShared(t *testing.T, db database) *shared {
 	b := &shared{T: t, database: db, reg: db.store.Registry(), fault: fault.NewStore(db.store), queue: &table{db: db}}
 	b.do(createMessages)
 	return b
-}
-
-// onBoth runs a test on each store.
-func onBoth(t *testing.T, receivers map[string]waybill.Options, test func(b *shared)) {
-	t.Helper()
-	onBothWithin(t, 0, receivers, test)
-}
-
-// onBothWithin is onBoth with a time for the store's calls.
-func onBothWithin(t *testing.T, timeout time.Duration, receivers map[string]waybill.Options, test func(b *shared)) {
-	t.Helper()
-	t.Parallel()
-	for name, open := range opens {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newShared(t, open(t, declare(t, receivers), timeout)))
-		})
-	}
 }
 
 // relay returns a relay on the store and its queue that logs to b.log.
