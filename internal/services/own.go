@@ -62,8 +62,10 @@ func (s *Server) end() {
 	s.Kill()
 }
 
-func (s *Server) port() string {
-	_, port, _ := net.SplitHostPort(s.Addr)
+func (s *Server) port() string { return port(s.Addr) }
+
+func port(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
 	return port
 }
 

@@ -9,7 +9,7 @@
 // the test: a test that did not run has shown nothing.
 //
 // A test that has to stop or kill a server starts a private one with
-// [OwnRedis] or [OwnPostgres], and hurts nobody.
+// [OwnRedis], [OwnPostgres] or [OwnRabbitMQ], and hurts nobody.
 package services
 
 import (
