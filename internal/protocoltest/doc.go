@@ -1,7 +1,8 @@
 // Package protocoltest drives the protocol, on the real stores, through what a
 // bad day has in store for it, in random order, and holds a model beside it.
 //
-// Relays claim, extend, hand off and give back; a queue (backend/local behind a
+// Relays claim, extend, hand off and give back, or do the first three in one
+// transaction, with a queue in the store's database; a queue (backend/local behind a
 // faulty network) drops, duplicates, delays, reorders and forges messages; workers
 // take, extend, run and acknowledge; any of them is killed, or is paused past its
 // lease and goes on as if nothing had been; answers are lost, contexts end before
@@ -14,6 +15,8 @@
 //   - a stale copy changes no byte of a row;
 //   - attempts and starts are exact: starts less attempts are the runs that
 //     recorded no outcome;
+//   - a claim that is made in one transaction with its messages is there with just
+//     those, or is not there;
 //   - claimed_at only grows on a row, whatever the clock does;
 //   - a transactional receiver's own table has one row for each of its deliveries
 //     that succeeded, and none for any other;

@@ -124,6 +124,7 @@ func (m *machine) steps() map[string]step {
 
 		"relay claims due rows":    {3, owed, m.claimDue},
 		"relay claims lapsed rows": {3, owed, m.claimLapsed},
+		"relay claims and sends":   {3, owed, m.claimAndSend},
 		"relay extends":            {1, m.anyRelay((*relay).ready), m.relayExtends},
 		"relay hands off":          {4, m.anyRelay((*relay).ready), m.handOff},
 		"relay gives back":         {1, m.anyRelay((*relay).busy), m.relayGivesBack},
@@ -220,7 +221,7 @@ var errUnheard = errors.New("connection reset by peer")
 
 // call runs a call of the store under a fault. done tells whether it returned
 // without an error, maybe that nobody knows what it did.
-func (m *machine) call(f fault, do func(ctx context.Context, store waybill.TxStore) error) (done, maybe bool) {
+func (m *machine) call(f fault, do func(ctx context.Context, store txStore) error) (done, maybe bool) {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
@@ -249,7 +250,7 @@ func (m *machine) call(f fault, do func(ctx context.Context, store waybill.TxSto
 
 // unsure is a store whose answers may get lost on the way.
 type unsure struct {
-	waybill.TxStore
+	txStore
 	unheard bool
 }
 
@@ -261,31 +262,35 @@ func (u unsure) err(err error) error {
 }
 
 func (u unsure) Take(ctx context.Context, request waybill.TakeRequest) ([]*waybill.Delivery, error) {
-	deliveries, err := u.TxStore.Take(ctx, request)
+	deliveries, err := u.txStore.Take(ctx, request)
 	return deliveries, u.err(err)
 }
 
 func (u unsure) Ack(ctx context.Context, acks []waybill.Ack) ([]int64, error) {
-	ids, err := u.TxStore.Ack(ctx, acks)
+	ids, err := u.txStore.Ack(ctx, acks)
 	return ids, u.err(err)
 }
 
 func (u unsure) Extend(ctx context.Context, rows []waybill.Extension) ([]int64, error) {
-	ids, err := u.TxStore.Extend(ctx, rows)
+	ids, err := u.txStore.Extend(ctx, rows)
 	return ids, u.err(err)
 }
 
 func (u unsure) GiveBack(ctx context.Context, rows []waybill.GiveBack) ([]int64, error) {
-	ids, err := u.TxStore.GiveBack(ctx, rows)
+	ids, err := u.txStore.GiveBack(ctx, rows)
 	return ids, u.err(err)
 }
 
 func (u unsure) Claim(ctx context.Context, request waybill.ClaimRequest) ([]waybill.ClaimedRow, error) {
-	rows, err := u.TxStore.Claim(ctx, request)
+	rows, err := u.txStore.Claim(ctx, request)
 	return rows, u.err(err)
 }
 
 func (u unsure) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest) ([]waybill.ClaimedRow, error) {
-	rows, err := u.TxStore.ClaimLapsed(ctx, request)
+	rows, err := u.txStore.ClaimLapsed(ctx, request)
 	return rows, u.err(err)
+}
+
+func (u unsure) ClaimTx(ctx context.Context, work func(ctx context.Context, tx any, claims waybill.Claimer) error) error {
+	return u.err(u.txStore.ClaimTx(ctx, work))
 }

@@ -51,6 +51,8 @@ func TestMain(m *testing.M) {
 //	give-back: the lease ends now, not long ago     6/6
 //	extend: without the claim                       6/6  6/6
 //	run: commits although its ack did not land      5/6  5/6
+//	claim and hand-off: commits after an error      6/6  6/6
+//	claim and hand-off: claims beside it                 6/6
 //
 // A take that does not compare the status goes unseen, and rightly: a row's claim is
 // a relay's only while the row is claimed.

@@ -12,30 +12,53 @@ import (
 
 // stampFor is what a relay stamps that claims for these receivers.
 func (m *machine) stampFor(keys []string) time.Duration {
-	var needs []time.Duration
-	for _, key := range keys {
-		receiver, _ := m.db.store.Registry().Receiver(key)
-		needs = append(needs, receiver.Lease)
+	needs := make([]time.Duration, len(keys))
+	for i, key := range keys {
+		needs[i] = m.leaseOf(key)
 	}
 	return waybill.StampedLease(2*time.Minute, needs)
 }
 
+func (m *machine) leaseOf(receiver string) time.Duration {
+	declared, _ := m.db.store.Registry().Receiver(receiver)
+	return declared.Lease
+}
+
+// plan is a claim that a relay is about to make, of whichever kind.
+type plan struct {
+	by       string
+	limit    int
+	stamp    time.Duration
+	eligible func(d *debt, now waybill.Stamp) bool
+	do       func(ctx context.Context, claims waybill.Claimer) ([]waybill.ClaimedRow, error)
+}
+
 func (m *machine) claimDue() {
 	r := pick(m, "relay", m.relays)
-	keys := some(m, "receivers", []string{audit, stock, hooks})
-	limit, stamp := rapid.IntRange(1, 4).Draw(m.T, "limit"), m.stampFor(keys)
-	m.claim(r, limit, stamp,
-		func(d *debt, now waybill.Stamp) bool {
-			due := (d.status == waybill.Pending || d.status == waybill.Failed) && d.available <= now
-			return due && slices.Contains(keys, d.receiver)
-		},
-		func(ctx context.Context, store waybill.TxStore) ([]waybill.ClaimedRow, error) {
-			return store.Claim(ctx, waybill.ClaimRequest{By: r.id, Receivers: keys, Limit: limit, Lease: stamp})
-		})
+	m.claim(r, m.planDue(r))
 }
 
 func (m *machine) claimLapsed() {
 	r := pick(m, "relay", m.relays)
+	m.claim(r, m.planLapsed(r))
+}
+
+func (m *machine) planDue(r *relay) plan {
+	keys := some(m, "receivers", []string{audit, stock, hooks})
+	request := waybill.ClaimRequest{By: r.id, Receivers: keys, Limit: rapid.IntRange(1, 4).Draw(m.T, "limit"), Lease: m.stampFor(keys)}
+	return plan{
+		by: r.id, limit: request.Limit, stamp: request.Lease,
+		eligible: func(d *debt, now waybill.Stamp) bool {
+			due := (d.status == waybill.Pending || d.status == waybill.Failed) && d.available <= now
+			return due && slices.Contains(keys, d.receiver)
+		},
+		do: func(ctx context.Context, claims waybill.Claimer) ([]waybill.ClaimedRow, error) {
+			return claims.Claim(ctx, request)
+		},
+	}
+}
+
+func (m *machine) planLapsed(r *relay) plan {
 	request := waybill.LapsedRequest{By: r.id, Limit: rapid.IntRange(1, 4).Draw(m.T, "limit")}
 	keys := some(m, "receivers", []string{audit, stock, hooks})
 	named := rapid.Bool().Draw(m.T, "named")
@@ -45,64 +68,71 @@ func (m *machine) claimLapsed() {
 		request.Except = keys[1:]
 	}
 	request.Lease = m.stampFor(keys)
-	m.claim(r, request.Limit, request.Lease,
-		func(d *debt, now waybill.Stamp) bool {
+	return plan{
+		by: r.id, limit: request.Limit, stamp: request.Lease,
+		eligible: func(d *debt, now waybill.Stamp) bool {
 			served := slices.Contains(keys, d.receiver)
 			if !named {
 				served = !slices.Contains(keys[1:], d.receiver)
 			}
 			return d.status == waybill.Claimed && d.expires <= now && served
 		},
-		func(ctx context.Context, store waybill.TxStore) ([]waybill.ClaimedRow, error) {
-			return store.ClaimLapsed(ctx, request)
-		})
+		do: func(ctx context.Context, claims waybill.Claimer) ([]waybill.ClaimedRow, error) {
+			return claims.ClaimLapsed(ctx, request)
+		},
+	}
 }
 
-// claim makes a claim, of whichever kind, for the rows that are eligible.
-func (m *machine) claim(r *relay, limit int, stamp time.Duration, eligible func(*debt, waybill.Stamp) bool,
-	do func(context.Context, waybill.TxStore) ([]waybill.ClaimedRow, error)) {
+// claim makes a claim.
+func (m *machine) claim(r *relay, p plan) {
 	var rows []waybill.ClaimedRow
 	f := m.fault()
-	done, maybe := m.call(f, func(ctx context.Context, store waybill.TxStore) (err error) {
-		rows, err = do(ctx, store)
+	done, maybe := m.call(f, func(ctx context.Context, store txStore) (err error) {
+		rows, err = p.do(ctx, store)
 		return err
 	})
 	got, at := m.look()
+	took := m.took(rows, got, maybe)
+	if nothing := f == ended || maybe && len(took) == 0; !nothing {
+		m.checkClaimed(took, p.limit, p.eligible, at)
+	}
 	var changes []change
-	var claimedDebts []*debt
-	switch {
-	case maybe: // its answer would have been what has changed
-		for id, d := range m.debts {
-			if m.changed(got, id) {
-				claimedDebts = append(claimedDebts, d)
-			}
-		}
-		slices.SortFunc(claimedDebts, inOrder)
-	default: // also if nobody hears of it
-		for _, row := range rows {
-			d := m.debts[row.DeliveryID]
-			if d == nil || row.Receiver != d.receiver || row.AvailableAt != d.available || row.LostRuns != d.lostRuns() {
-				m.Fatalf("claimed %+v, want the row as it is: %v, available at %s, %d runs lost", row, d, d.available, d.lostRuns())
-			}
-			claimedDebts = append(claimedDebts, d)
-		}
-	}
-	if nothing := f == ended || maybe && len(claimedDebts) == 0; !nothing {
-		m.checkClaimed(claimedDebts, limit, eligible, at)
-	}
-	for _, d := range claimedDebts {
-		changes = append(changes, claimed(d.id, r.id, stamp))
+	for _, d := range took {
+		changes = append(changes, claimed(d.id, p.by, p.stamp))
 	}
 	m.conclude(got, at, changes)
 	if !done {
 		return // the rows wait for their leases
 	}
 	for i, row := range rows {
-		if row.Claim != claimedDebts[i].claim {
-			m.Fatalf("claimed row %s under %s, was told %s", claimedDebts[i], claimedDebts[i].claim, row.Claim)
+		if row.Claim != took[i].claim {
+			m.Fatalf("claimed row %s under %s, was told %s", took[i], took[i].claim, row.Claim)
 		}
-		r.rows = append(r.rows, handedRow{row, stamp})
+		r.rows = append(r.rows, handedRow{row, p.stamp})
 	}
+}
+
+// took returns what a claim took: what it answered or, if nobody knows whether it was
+// made, what has changed.
+func (m *machine) took(rows []waybill.ClaimedRow, got []row, maybe bool) (took []*debt) {
+	m.Helper()
+	if maybe {
+		for id, d := range m.debts {
+			if m.changed(got, id) {
+				took = append(took, d)
+			}
+		}
+		slices.SortFunc(took, inOrder)
+		return took
+	}
+	for _, row := range rows { // also if nobody hears of it
+		d := m.debts[row.DeliveryID]
+		if d == nil || row.Receiver != d.receiver || row.AvailableAt != d.available || row.LostRuns != d.lostRuns() {
+			m.Fatalf("claimed %+v, want the row as it is: %v, available at %s, %d runs lost", row, d, d.available, d.lostRuns())
+		}
+		took = append(took, d)
+	}
+	return took
 }
 
 // checkClaimed fails unless the claim took the oldest of the eligible rows, in
@@ -133,9 +163,8 @@ func (m *machine) relayExtends() {
 	r := pick(m, "relay", filter(m.relays, (*relay).ready))
 	var extensions []waybill.Extension
 	for _, row := range r.rows {
-		receiver, _ := m.db.store.Registry().Receiver(row.Receiver)
-		if waybill.NeedsExtension(row.stamp, receiver.Lease) {
-			extensions = append(extensions, waybill.Extension{Message: row.Message, Lease: receiver.Lease})
+		if lease := m.leaseOf(row.Receiver); waybill.NeedsExtension(row.stamp, lease) {
+			extensions = append(extensions, waybill.Extension{Message: row.Message, Lease: lease})
 		}
 	}
 	extensions = distinct(extensions, func(e waybill.Extension) int64 { return e.DeliveryID })
@@ -166,7 +195,7 @@ func (m *machine) extend(extensions []waybill.Extension) (held []int64, done boo
 		}
 	}
 	f := m.fault()
-	done, maybe := m.call(f, func(ctx context.Context, store waybill.TxStore) (err error) {
+	done, maybe := m.call(f, func(ctx context.Context, store txStore) (err error) {
 		held, err = store.Extend(ctx, extensions)
 		return err
 	})
@@ -245,7 +274,7 @@ func (m *machine) giveBack(backs []waybill.GiveBack) {
 	}
 	f := m.fault()
 	var released []int64
-	done, maybe := m.call(f, func(ctx context.Context, store waybill.TxStore) (err error) {
+	done, maybe := m.call(f, func(ctx context.Context, store txStore) (err error) {
 		released, err = store.GiveBack(ctx, backs)
 		return err
 	})

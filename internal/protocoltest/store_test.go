@@ -18,23 +18,30 @@ import (
 	"github.com/waybill-go/waybill/store/sqlite"
 )
 
+// txStore is a store with both of its transactions: a receiver's, and a claim's.
+type txStore interface {
+	waybill.TxStore
+	waybill.TxClaimer
+}
+
 // database is a store and what the test needs beside it: ways to fire, to write in
 // a receiver's transaction, to move the clock and to read whole rows.
 type database struct {
-	store    waybill.TxStore
+	store    txStore
 	setClock func(offset time.Duration)
 	inTx     func(ctx context.Context, work func(tx any) error) error
 	fire     func(ctx context.Context, tx, event any) (int64, error)
 	exec     func(ctx context.Context, tx any, query string) error
 	look     func(ctx context.Context) ([]row, waybill.Stamp, error) // rows by id, and then the time without the offset
 	reset    func(ctx context.Context) error
+	posted   func(ctx context.Context) ([]waybill.Message, error) // empties the queue in the database
 
 	// concurrent: others can write while a transactional receiver runs.
 	concurrent bool
 	// hasty is the store for calls whose context may end in the middle; ready
 	// comes before each, and quiet, after one that ended so, waits until nothing
 	// goes on whose caller has left.
-	hasty        waybill.TxStore
+	hasty        txStore
 	ready, quiet func(ctx context.Context) error
 }
 
@@ -64,8 +71,21 @@ SELECT id, event_id, receiver, target, target_digest, status, attempts, starts, 
        last_error, micros(settled_at), (SELECT count(*) FROM effect WHERE delivery_id = delivery.id)
   FROM delivery ORDER BY id`
 
-// createEffects makes the table with no key: it must be able to hold a row twice.
-const createEffects = `CREATE TABLE effect (delivery_id bigint NOT NULL)`
+// createTables makes the transactional receiver's table, and a queue in the store's
+// database. They have no key: they must be able to hold a row twice.
+const createTables = `
+CREATE TABLE effect (delivery_id bigint NOT NULL);
+CREATE TABLE posted (delivery_id bigint NOT NULL, claimed_by text NOT NULL, claimed_at bigint NOT NULL)`
+
+const (
+	deletePosted = `DELETE FROM posted RETURNING delivery_id, claimed_by, claimed_at`
+	deleteAll    = `DELETE FROM event; DELETE FROM effect; DELETE FROM posted`
+)
+
+func postedMessage(scan func(...any) error) (m waybill.Message, err error) {
+	err = scan(&m.DeliveryID, &m.Claim.By, &m.Claim.At)
+	return m, err
+}
 
 func readRow(scan func(...any) error) (r row, err error) {
 	var digest []byte
@@ -102,11 +122,11 @@ func openSQLite(t *testing.T, path string) *database {
 		_, err := tx.(*sql.Tx).ExecContext(ctx, query)
 		return err
 	}
-	must(t, inTx(ctx, func(tx any) error { return exec(ctx, tx, createEffects) }))
+	must(t, inTx(ctx, func(tx any) error { return exec(ctx, tx, createTables) }))
 	// An in-memory database is seen by its store alone: it is read through that.
 	look := func(ctx context.Context) (rows []row, now waybill.Stamp, err error) {
 		err = store.InTx(ctx, func(tx *sql.Tx) error {
-			rows, err = readSQL(ctx, tx, micros(selectRows, `COALESCE(${1}, -1)`))
+			rows, err = readSQL(ctx, tx, micros(selectRows, `COALESCE(${1}, -1)`), readRow)
 			return err
 		})
 		return rows, waybill.StampOf(time.Now()), err
@@ -115,7 +135,14 @@ func openSQLite(t *testing.T, path string) *database {
 		store: store, setClock: store.SetClockOffset, inTx: inTx, exec: exec, look: look,
 		fire: func(ctx context.Context, tx, event any) (int64, error) { return store.Fire(ctx, tx.(*sql.Tx), event) },
 		reset: func(ctx context.Context) error {
-			return inTx(ctx, func(tx any) error { return exec(ctx, tx, `DELETE FROM event; DELETE FROM effect`) })
+			return inTx(ctx, func(tx any) error { return exec(ctx, tx, deleteAll) })
+		},
+		posted: func(ctx context.Context) (messages []waybill.Message, err error) {
+			err = store.InTx(ctx, func(tx *sql.Tx) error {
+				messages, err = readSQL(ctx, tx, deletePosted, postedMessage)
+				return err
+			})
+			return messages, err
 		},
 		hasty: store, ready: nothing, quiet: nothing, // a statement ends before its caller goes on
 	}
@@ -123,14 +150,14 @@ func openSQLite(t *testing.T, path string) *database {
 
 func nothing(context.Context) error { return nil }
 
-func readSQL(ctx context.Context, tx *sql.Tx, query string) (all []row, err error) {
+func readSQL[T any](ctx context.Context, tx *sql.Tx, query string, read func(scan func(...any) error) (T, error)) (all []T, err error) {
 	rows, err := tx.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		one, err := readRow(rows.Scan)
+		one, err := read(rows.Scan)
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +182,7 @@ func openPostgres(t *testing.T) *database {
 	must(t, err)
 	_, err = pool.Exec(ctx, migrator.SQL(), pgx.QueryExecModeSimpleProtocol)
 	must(t, err)
-	_, err = pool.Exec(ctx, createEffects)
+	_, err = pool.Exec(ctx, createTables, pgx.QueryExecModeSimpleProtocol)
 	must(t, err)
 	return &database{
 		store: store, hasty: hasty, concurrent: true,
@@ -183,8 +210,15 @@ func openPostgres(t *testing.T) *database {
 			return rows, now, err
 		},
 		reset: func(ctx context.Context) error {
-			_, err := pool.Exec(ctx, `DELETE FROM event; DELETE FROM effect`, pgx.QueryExecModeSimpleProtocol)
+			_, err := pool.Exec(ctx, deleteAll, pgx.QueryExecModeSimpleProtocol)
 			return err
+		},
+		posted: func(ctx context.Context) ([]waybill.Message, error) {
+			rows, err := pool.Query(ctx, deletePosted)
+			if err != nil {
+				return nil, err
+			}
+			return pgx.CollectRows(rows, func(r pgx.CollectableRow) (waybill.Message, error) { return postedMessage(r.Scan) })
 		},
 		ready: hastyPool.Ping,
 		quiet: func(ctx context.Context) error {

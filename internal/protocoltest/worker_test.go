@@ -63,7 +63,7 @@ func (m *machine) take(w *worker, f fault) {
 	}
 	var answers []waybill.Taken
 	before := time.Now()
-	done, maybe := m.call(f, func(ctx context.Context, store waybill.TxStore) (err error) {
+	done, maybe := m.call(f, func(ctx context.Context, store txStore) (err error) {
 		answers, err = waybill.Take(ctx, store, w.id, messages)
 		return err
 	})
@@ -189,7 +189,7 @@ func (m *machine) record(w *worker, acks []waybill.Ack, f fault) {
 		}
 	}
 	var landed []bool
-	done, maybe := m.call(f, func(ctx context.Context, store waybill.TxStore) (err error) {
+	done, maybe := m.call(f, func(ctx context.Context, store txStore) (err error) {
 		landed, err = waybill.Record(ctx, store, acks)
 		return err
 	})
