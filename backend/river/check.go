@@ -23,7 +23,7 @@ func (b *Backend) Check(ctx context.Context) error {
 	case missing > 0:
 		return fmt.Errorf("river: %s lacks %d of River's migrations: run `bridge migrate` with this backend", where, missing)
 	}
-	if b.worker != nil {
+	if b.ofTeam {
 		return nil // jobs of other kinds are what a team's own River is for
 	}
 	first, last, err := b.database.kinds(ctx)

@@ -3,6 +3,7 @@ package river
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	queue "github.com/riverqueue/river"
@@ -27,23 +28,37 @@ func (b *Backend) Consume(ctx context.Context, concurrency int, handle waybill.H
 	if ctx.Err() != nil {
 		return nil
 	}
-	worker := b.worker
-	if worker == nil {
-		worker = newWorker(b.config.StuckAfter, 0)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	if b.ofTeam {
+		return b.consumeOfTeam(ctx, concurrency, handle)
 	}
+	worker := newWorker(b.config.StuckAfter, 0)
 	c := consume(ctx, worker, b.queue, concurrency, handle, b.log)
 	defer c.detach()
-	var s *session
-	if b.worker == nil {
-		var err error
-		if s, err = b.start(ctx, worker, concurrency); err != nil || s == nil {
-			return err
-		}
-		defer b.end(ctx, s)
+	s, err := b.start(ctx, worker, concurrency)
+	if err != nil || s == nil {
+		return err
 	}
+	defer b.end(ctx, s)
 	<-ctx.Done()
 	c.detach()
 	s.stop()
+	return b.drain(c)
+}
+
+// consumeOfTeam handles what a team's own client fetches.
+func (b *Backend) consumeOfTeam(ctx context.Context, concurrency int, handle waybill.Handler) error {
+	if b.worker == nil {
+		return fmt.Errorf("consume %s: the backend was made without a worker, to send only", b.queue)
+	}
+	c := consume(ctx, b.worker, b.queue, concurrency, handle, b.log)
+	<-ctx.Done()
+	c.detach()
+	return b.drain(c)
+}
+
+func (b *Backend) drain(c *consumer) error {
 	if left := c.drain(b.config.Drain); left > 0 {
 		return fmt.Errorf("consume %s: %d handler calls still ran %s after the end was asked for", b.queue, left, b.config.Drain)
 	}
@@ -53,25 +68,28 @@ func (b *Backend) Consume(ctx context.Context, concurrency int, handle waybill.H
 // start starts a client, and waits for the database if need be. It returns nil
 // when ctx ends first. Its error is one that no waiting can mend.
 func (b *Backend) start(ctx context.Context, worker *Worker, concurrency int) (*session, error) {
-	config, err := b.clientConfig(worker, concurrency)
+	told := newTold()
+	told.muted.Store(true) // until it has started, what is to be said is said here
+	config, err := b.clientConfig(worker, concurrency, quiet(b.log, told))
 	if err != nil {
 		return nil, fmt.Errorf("consume %s: %w", b.queue, err)
 	}
-	for pause, told := 100*time.Millisecond, false; ; pause = min(2*pause, 5*time.Second) {
+	for pause, warned := 100*time.Millisecond, false; ; pause = min(2*pause, 5*time.Second) {
 		s, err := b.database.open(config)
 		if err != nil {
 			return nil, fmt.Errorf("consume %s: %w", b.queue, err)
 		}
 		if err = s.start(ctx); err == nil {
+			told.muted.Store(false)
 			return s, nil
 		}
 		s.abandon()
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		if !told {
+		if !warned {
 			b.log.WarnContext(ctx, "river cannot start in "+b.database.where()+"; waiting for it", "error", err)
-			told = true
+			warned = true
 		}
 		select {
 		case <-ctx.Done():
@@ -82,7 +100,7 @@ func (b *Backend) start(ctx context.Context, worker *Worker, concurrency int) (*
 }
 
 // clientConfig is what the client of one Consume is made of.
-func (b *Backend) clientConfig(worker *Worker, concurrency int) (*queue.Config, error) {
+func (b *Backend) clientConfig(worker *Worker, concurrency int, log *slog.Logger) (*queue.Config, error) {
 	workers := queue.NewWorkers()
 	if err := queue.AddWorkerSafely(workers, worker); err != nil {
 		return nil, err
@@ -101,7 +119,7 @@ func (b *Backend) clientConfig(worker *Worker, concurrency int) (*queue.Config, 
 		CompletedJobRetentionPeriod: b.config.CompletedRetention,
 		CancelledJobRetentionPeriod: b.config.CancelledRetention,
 		DiscardedJobRetentionPeriod: b.config.DiscardedRetention,
-		Logger:                      quiet(b.log),
+		Logger:                      log,
 	}, nil
 }
 

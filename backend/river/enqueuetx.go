@@ -34,7 +34,7 @@ func (b *Backend) EnqueueTx(ctx context.Context, tx any, messages []waybill.Mess
 		}
 	}
 	if err := b.database.insertTx(ctx, tx, jobs); err != nil {
-		return fmt.Errorf("enqueue on %s: insert jobs: %w", b.queue, err)
+		return fmt.Errorf("enqueue on %s: %w", b.queue, err)
 	}
 	return nil
 }

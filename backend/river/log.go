@@ -5,14 +5,15 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // quiet returns River's logger. River speaks of trouble with the database once for
 // every try of every part of it; here each kind of line is a warning once a minute
 // and a debug line otherwise. Nothing of it is an error: the rows are safe.
-func quiet(logger *slog.Logger) *slog.Logger {
-	return slog.New(quietHandler{logger.Handler(), &told{last: make(map[string]time.Time)}})
+func quiet(logger *slog.Logger, told *told) *slog.Logger {
+	return slog.New(quietHandler{logger.Handler(), told})
 }
 
 // quietTime is how long a kind of line is not repeated as a warning.
@@ -20,9 +21,12 @@ const quietTime = time.Minute
 
 // told remembers when which kind of line was a warning.
 type told struct {
-	mu   sync.Mutex
-	last map[string]time.Time
+	muted atomic.Bool // no line is a warning
+	mu    sync.Mutex
+	last  map[string]time.Time
 }
+
+func newTold() *told { return &told{last: make(map[string]time.Time)} }
 
 type quietHandler struct {
 	next slog.Handler
@@ -63,6 +67,9 @@ func (h quietHandler) Handle(ctx context.Context, record slog.Record) error {
 
 // repeats reports whether a line of this kind was a warning a short while ago.
 func (t *told) repeats(message string) bool {
+	if t.muted.Load() {
+		return true
+	}
 	kind, _, _ := strings.Cut(message, "(") // what follows is of this one try
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -30,7 +30,7 @@ func NewMigrator(pool *pgxpool.Pool, schema string) (*Migrator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("river: %w", err)
 	}
-	return &Migrator{target: &postgres{pool: pool, schema: schema, address: addressOf(pool.Config().ConnConfig)}, steps: river.AllVersions()}, nil
+	return &Migrator{target: newPostgres(pool, schema, nil), steps: river.AllVersions()}, nil
 }
 
 // migrate holds the schema's advisory lock on one connection and migrates on

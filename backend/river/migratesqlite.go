@@ -18,7 +18,7 @@ func NewSQLiteMigrator(db *sql.DB) (*Migrator, error) {
 	if db == nil {
 		return nil, errors.New("river: the migrator needs a handle from OpenSQLite")
 	}
-	target, err := newSQLiteWith(nil, db)
+	target, err := newSQLite(db, nil)
 	if err != nil {
 		return nil, fmt.Errorf("river: %w", err)
 	}

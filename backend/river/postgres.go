@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	queue "github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/waybill-go/waybill"
 )
@@ -26,7 +23,7 @@ type postgres struct {
 	pool    *pgxpool.Pool
 	schema  string
 	address address
-	client  *queue.Client[pgx.Tx]
+	client  clientFunc[pgx.Tx]
 }
 
 // address tells databases apart.
@@ -40,31 +37,8 @@ func addressOf(config *pgx.ConnConfig) address {
 	return address{config.Host, config.Port, config.Database}
 }
 
-// newPostgres returns the database of a pool, with an insert-only client of ours.
-func newPostgres(pool *pgxpool.Pool, schema string, logger *slog.Logger) (*postgres, error) {
-	client, err := queue.NewClient(riverpgxv5.New(pool), insertOnly(schema, logger))
-	if err != nil {
-		return nil, err
-	}
-	return newPostgresWith(client, pool, schema), nil
-}
-
-func newPostgresWith(client *queue.Client[pgx.Tx], pool *pgxpool.Pool, schema string) *postgres {
+func newPostgres(pool *pgxpool.Pool, schema string, client clientFunc[pgx.Tx]) *postgres {
 	return &postgres{pool: pool, schema: schema, address: addressOf(pool.Config().ConnConfig), client: client}
-}
-
-// insertOnly returns the settings of a client that is never started.
-func insertOnly(schema string, logger *slog.Logger) *queue.Config {
-	return &queue.Config{
-		Schema:      schema,
-		MaxAttempts: 1,
-		// Without Queues this is nothing but the time in which a queue is not
-		// announced twice. River starts it as it inserts, and not as that is
-		// committed: jobs beside a transaction that is rolled back would wait
-		// for the poll.
-		FetchCooldown: time.Millisecond,
-		Logger:        logger,
-	}
 }
 
 func (p *postgres) insert(ctx context.Context, jobs []queue.InsertManyParams) (waybill.EnqueueStatus, error) {
@@ -73,8 +47,11 @@ func (p *postgres) insert(ctx context.Context, jobs []queue.InsertManyParams) (w
 		return waybill.EnqueueNotSent, fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Rollback(ctx) // nothing after a commit
-	if _, err := p.client.InsertManyFastTx(ctx, tx, jobs); err != nil {
-		return waybill.EnqueueNotSent, fmt.Errorf("insert jobs: %w", err)
+	if err := p.insertTx(ctx, tx, jobs); err != nil {
+		return waybill.EnqueueNotSent, err
+	}
+	if err := ctx.Err(); err != nil {
+		return waybill.EnqueueNotSent, fmt.Errorf("commit: %w", err)
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return commitStatus(err), fmt.Errorf("commit: %w", err)
@@ -83,11 +60,12 @@ func (p *postgres) insert(ctx context.Context, jobs []queue.InsertManyParams) (w
 }
 
 // commitStatus says what a failed commit leaves behind. What the server itself
-// refused, or never saw, was rolled back.
+// refused was rolled back; of everything else nobody knows. pgconn.SafeToRetry is
+// no help: it says so too of a connection that broke after the commit was sent.
 func commitStatus(err error) waybill.EnqueueStatus {
 	var refusal *pgconn.PgError
 	switch {
-	case errors.Is(err, pgx.ErrTxCommitRollback), pgconn.SafeToRetry(err):
+	case errors.Is(err, pgx.ErrTxCommitRollback):
 		return waybill.EnqueueNotSent
 	case errors.As(err, &refusal) && refusal.Severity == "ERROR" && refusal.Code != "40003" && refusal.Code != "08007":
 		return waybill.EnqueueNotSent
@@ -112,8 +90,7 @@ func (p *postgres) shares(_ context.Context, tx any) (bool, error) {
 }
 
 func (p *postgres) insertTx(ctx context.Context, tx any, jobs []queue.InsertManyParams) error {
-	_, err := p.client.InsertManyFastTx(ctx, tx.(pgx.Tx), jobs)
-	return err
+	return p.client.insert(ctx, tx.(pgx.Tx), jobs)
 }
 
 func (p *postgres) where() string {

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
 
 	"github.com/waybill-go/waybill"
 )
@@ -93,7 +95,8 @@ type Backend struct {
 	config   Config
 	queue    string
 	database database
-	worker   *Worker // of a team's own client; nil if Consume runs a client itself
+	ofTeam   bool    // a team's own client works the jobs
+	worker   *Worker // of that client
 	log      *slog.Logger
 }
 
@@ -113,26 +116,25 @@ func New(config Config) (*Backend, error) {
 	if config.Pool != nil && config.Schema == "" {
 		config.Schema = DefaultSchema
 	}
-	b, err := newBackend(config)
+	b := newBackend(config)
+	log := quiet(b.log, newTold())
+	if config.Pool != nil {
+		b.database = newPostgres(config.Pool, config.Schema, insertOnly(riverpgxv5.New(config.Pool), config.Schema, log))
+		return b, nil
+	}
+	file, err := newSQLite(config.DB, insertOnly(riversqlite.New(config.DB), "", log))
 	if err != nil {
 		return nil, fmt.Errorf("river backend: %w", err)
 	}
+	b.database = file
 	return b, nil
 }
 
-func newBackend(config Config) (*Backend, error) {
-	b := &Backend{config: config, queue: config.Queue}
-	b.log = config.Logger.With("backend", "river", "queue", b.queue)
-	var err error
-	if config.Pool != nil {
-		b.database, err = newPostgres(config.Pool, config.Schema, quiet(b.log))
-	} else {
-		b.database, err = newSQLite(config.DB, quiet(b.log))
+func newBackend(config Config) *Backend {
+	return &Backend{
+		config: config, queue: config.Queue,
+		log: config.Logger.With("backend", "river", "queue", config.Queue),
 	}
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
 }
 
 // River's own rules for names.

@@ -46,12 +46,8 @@ func (s *session) start(ctx context.Context) error {
 	return err
 }
 
-// stop makes the client fetch no more, and does not wait. On no session at all it
-// does nothing.
+// stop makes the client fetch no more, and does not wait.
 func (s *session) stop() {
-	if s == nil {
-		return
-	}
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = s.client.Stop(now) // the end of now is its only error

@@ -6,7 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"log/slog"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -78,6 +78,29 @@ type file struct {
 // Driver returns what sql.DB.Driver does, which is the way back to the path.
 func (f *file) Driver() driver.Driver { return fileDriver{f.Connector.Driver(), f.path} }
 
+// Connect waits while another connection turns a new file to WAL, which is the one
+// lock that SQLite does not wait for itself.
+func (f *file) Connect(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		conn, err := f.Connector.Connect(ctx)
+		if !isBusy(err) {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(wait/2 + rand.N(wait)):
+		}
+	}
+}
+
+func isBusy(err error) bool {
+	var failure *sqlite.Error
+	return errors.As(err, &failure) && failure.Code()&0xff == lib.SQLITE_BUSY
+}
+
 type fileDriver struct {
 	driver.Driver
 	path string
@@ -87,18 +110,10 @@ type fileDriver struct {
 type sqliteFile struct {
 	db     *sql.DB
 	path   string
-	client *queue.Client[*sql.Tx]
+	client clientFunc[*sql.Tx]
 }
 
-func newSQLite(db *sql.DB, logger *slog.Logger) (*sqliteFile, error) {
-	client, err := queue.NewClient(riversqlite.New(db), insertOnly("", logger))
-	if err != nil {
-		return nil, err
-	}
-	return newSQLiteWith(client, db)
-}
-
-func newSQLiteWith(client *queue.Client[*sql.Tx], db *sql.DB) (*sqliteFile, error) {
+func newSQLite(db *sql.DB, client clientFunc[*sql.Tx]) (*sqliteFile, error) {
 	own, ok := db.Driver().(fileDriver)
 	if !ok {
 		return nil, errors.New("DB is not a handle from OpenSQLite")
@@ -114,8 +129,8 @@ func (f *sqliteFile) insert(ctx context.Context, jobs []queue.InsertManyParams) 
 		return waybill.EnqueueNotSent, fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Rollback() // nothing after a commit
-	if _, err := f.client.InsertManyFastTx(ctx, tx, jobs); err != nil {
-		return waybill.EnqueueNotSent, fmt.Errorf("insert jobs: %w", err)
+	if err := f.insertTx(ctx, tx, jobs); err != nil {
+		return waybill.EnqueueNotSent, err
 	}
 	switch err := tx.Commit(); {
 	case err == nil:
@@ -154,8 +169,7 @@ func (f *sqliteFile) shares(ctx context.Context, tx any) (bool, error) {
 }
 
 func (f *sqliteFile) insertTx(ctx context.Context, tx any, jobs []queue.InsertManyParams) error {
-	_, err := f.client.InsertManyFastTx(ctx, tx.(*sql.Tx), jobs)
-	return err
+	return f.client.insert(ctx, tx.(*sql.Tx), jobs)
 }
 
 // open makes a client on the handle itself: another connection would only have to

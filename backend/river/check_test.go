@@ -1,0 +1,74 @@
+package river_test
+
+import (
+	"strings"
+	"testing"
+
+	queue "github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+
+	"github.com/waybill-go/waybill/backend/river"
+)
+
+// A schema where another River works is no place for this one, whose leader would
+// act for all of it.
+func TestCheckRefusesOthersJobs(t *testing.T) {
+	t.Parallel()
+	q := newPostgresQueue(t)
+	db, _ := newSQLiteQueue(t)
+	onPostgres, err := queue.NewClient(riverpgxv5.New(q.pool), &queue.Config{Schema: q.schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	onSQLite, err := queue.NewClient(riversqlite.New(db), &queue.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		config river.Config
+		team   func() error
+		ofTeam func() (*river.Backend, error)
+	}{
+		"Postgres": {river.Config{Pool: q.pool},
+			func() error {
+				_, err := onPostgres.Insert(t.Context(), rawArgs{"team.email", []byte(`{}`)}, nil)
+				return err
+			},
+			func() (*river.Backend, error) {
+				return river.NewWithClient(onPostgres, nil, river.Config{Pool: q.pool})
+			}},
+		"SQLite": {river.Config{DB: db},
+			func() error { _, err := onSQLite.Insert(t.Context(), rawArgs{"zebra", []byte(`{}`)}, nil); return err },
+			func() (*river.Backend, error) { return river.NewWithClient(onSQLite, nil, river.Config{DB: db}) }},
+	} {
+		b := open(t, c.config)
+		if _, err := b.Enqueue(t.Context(), messages(1, 3)); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Check(t.Context()); err != nil {
+			t.Errorf("%s: check: %v", name, err)
+		}
+		if err := c.team(); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "NewWithClient") {
+			t.Errorf("%s: check beside another's jobs: %v", name, err)
+		}
+		ofTeam, err := c.ofTeam()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ofTeam.Check(t.Context()); err != nil {
+			t.Errorf("%s: check through the team's client: %v", name, err)
+		}
+	}
+}
+
+func TestCheckWithoutServer(t *testing.T) {
+	t.Parallel()
+	err := open(t, river.Config{Pool: nowhere(t)}).Check(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "is the database running") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("check: %v", err)
+	}
+}

@@ -1,0 +1,79 @@
+package river_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/river"
+	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/poll"
+	"github.com/waybill-go/waybill/internal/services"
+)
+
+// A consumer waits for tables that are not there yet, says so once, and begins
+// when they are.
+func TestConsumeWaitsForTables(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, services.Postgres(t))
+	logger, log := logtest.New()
+	b := open(t, river.Config{Pool: pool, Logger: logger})
+	var came atomic.Int64
+	end := consuming(t, b, 1, func(context.Context, waybill.Message) error {
+		came.Add(1)
+		return nil
+	})
+	poll.Until(t, "the consumer says that it waits", func() bool { return len(log.Lines("level=WARN")) > 0 })
+	time.Sleep(500 * time.Millisecond) // it tries again, and again
+	log.Want(t, 1, "level=WARN")
+	log.Want(t, 1, "level=WARN", "waiting for it", river.DefaultSchema)
+	migrator, err := river.NewMigrator(pool, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	up(t, migrator)
+	if _, err := b.Enqueue(t.Context(), messages(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	poll.Until(t, "the message comes", func() bool { return came.Load() == 1 })
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// An outage is a handful of lines, however long it is.
+func TestOutageDoesNotFloodTheLog(t *testing.T) {
+	t.Parallel()
+	q := newPostgresQueue(t)
+	proxy := fault.NewProxy(t, hostOf(t, q.url))
+	pool := connect(t, through(t, q.url, proxy.Addr()))
+	logger, log := logtest.New()
+	b := open(t, river.Config{Pool: pool, Logger: logger, FetchPollInterval: 50 * time.Millisecond})
+	var came atomic.Int64
+	end := consuming(t, b, 2, func(context.Context, waybill.Message) error {
+		came.Add(1)
+		return nil
+	})
+	if _, err := b.Enqueue(t.Context(), messages(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	poll.Until(t, "a message comes", func() bool { return came.Load() == 1 })
+	proxy.Cut()
+	poll.Until(t, "fetching has failed many times", func() bool { return len(log.Lines("Error fetching jobs")) > 10 })
+	proxy.Restore()
+	poll.Until(t, "messages come again", func() bool {
+		_, err := b.Enqueue(t.Context(), messages(2, 1))
+		return err == nil && came.Load() > 1
+	})
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	log.Want(t, 1, "level=WARN", "Error fetching jobs")
+	if lines := log.Lines("level=WARN"); len(lines) > 6 {
+		t.Errorf("%d warnings: %q", len(lines), lines)
+	}
+	log.Want(t, 0, "level=ERROR")
+}
