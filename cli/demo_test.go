@@ -17,62 +17,62 @@ import (
 	"github.com/waybill-go/waybill/internal/services"
 )
 
-// The demo as a newcomer meets it: its books balance, it says what to do next, and
-// its folder is gone. Its events of made-up kinds fill all five kinds of receiver.
-func TestDemoWithNothingInstalled(t *testing.T) {
+// The demo as a newcomer meets it, with nothing installed, and as somebody with
+// servers does: its books balance, it says what to do next, and it leaves nothing
+// behind. Its events of made-up kinds fill all five kinds of receiver. Most of a
+// demo is waiting for leases, so all of them run at the same time.
+func TestDemo(t *testing.T) {
 	t.Parallel()
-	for _, backend := range []string{"asynq", "river", "local"} {
-		t.Run(backend, func(t *testing.T) {
-			t.Parallel()
-			folder := t.TempDir()
-			cmd, said := demo(t, folder, "--backend", backend)
-			checkBooks(t, cmd, said)
-			if strings.Contains(said.err.String(), "made ") {
-				t.Errorf("it made something on a server: %s", &said.err)
-			}
-			checkEmpty(t, folder)
-		})
+	store := services.Postgres(t)
+	server, rabbit, other := services.OwnRedis(t), services.RabbitMQ(t), services.Postgres(t)
+	cases := []*demoCase{
+		{name: "asynq", args: []string{"--backend", "asynq"}},
+		{name: "river", args: []string{"--backend", "river"}},
+		{name: "local", args: []string{"--backend", "local"}},
+		{name: "redis", args: []string{"--backend", server.URL, "--store", store}, makes: madeQueues,
+			leaves: func(t *testing.T, _ string) { checkNoKeys(t, server.URL) }},
+		{name: "amqp", args: []string{"--backend", rabbit, "--store", store}, makes: madeQueues,
+			leaves: func(t *testing.T, made string) { checkNoQueues(t, rabbit, made) }},
+		{name: "river in the store's database", args: []string{"--backend", "river:", "--store", store}, makes: madeSchemas},
+		{name: "river in another database", args: []string{"--backend", "river+" + other, "--store", store}, makes: madeSchemas,
+			leaves: func(t *testing.T, _ string) { checkNoSchemas(t, other) }},
 	}
+	for _, c := range cases {
+		c.folder = t.TempDir()
+		c.cmd, c.said = demo(t, c.folder, c.args...)
+	}
+	for _, c := range cases {
+		t.Run(c.name, c.check)
+	}
+	checkNoSchemas(t, store)
 }
 
-// With servers at hand the demo works there under names of its own, and removes all
-// of it.
-func TestDemoOnServers(t *testing.T) {
-	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) (args []string, check func(made string)){
-		"redis": func(t *testing.T) ([]string, func(string)) {
-			server := services.OwnRedis(t)
-			return []string{"--backend", server.URL}, func(string) { checkNoKeys(t, server.URL) }
-		},
-		"amqp": func(t *testing.T) ([]string, func(string)) {
-			server := services.RabbitMQ(t)
-			return []string{"--backend", server}, func(made string) { checkNoQueues(t, server, made) }
-		},
-		"river in the store's database": func(t *testing.T) ([]string, func(string)) {
-			return []string{"--backend", "river:"}, func(made string) { checkRiverSchema(t, made) }
-		},
-		"river in another database": func(t *testing.T) ([]string, func(string)) {
-			other := services.Postgres(t)
-			return []string{"--backend", "river+" + other}, func(made string) {
-				checkRiverSchema(t, made)
-				checkNoSchemas(t, other)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store, folder := services.Postgres(t), t.TempDir()
-			args, check := open(t)
-			cmd, said := demo(t, folder, append(args, "--store", store)...)
-			checkBooks(t, cmd, said)
-			made, _, ok := strings.Cut(said.err.String(), "; all of it is removed at the end\n")
-			if !ok || !strings.HasPrefix(made, "made schema waybill_demo_") {
-				t.Fatalf("it does not say what it made: %s", &said.err)
-			}
-			check(made)
-			checkNoSchemas(t, store)
-			checkEmpty(t, folder)
-		})
+// What a demo on servers says it has made.
+const (
+	madeQueues  = `^made schema waybill_demo_(\w{8}), queues waybill-demo-\w{8} and waybill-demo-\w{8}-slow$`
+	madeSchemas = `^made schema waybill_demo_(\w{8}), schema waybill_demo_\w{8}_river$`
+)
+
+type demoCase struct {
+	name   string
+	args   []string
+	makes  string // on servers; empty for nothing
+	leaves func(t *testing.T, made string)
+
+	folder string
+	cmd    *exec.Cmd
+	said   *said
+}
+
+func (c *demoCase) check(t *testing.T) {
+	checkBooks(t, c.cmd, c.said)
+	checkEmpty(t, c.folder)
+	made, _, told := strings.Cut(c.said.err.String(), "; all of it is removed at the end\n")
+	if told != (c.makes != "") || told && !regexp.MustCompile(c.makes).MatchString(made) {
+		t.Errorf("it says that it made %q, want %q", made, c.makes)
+	}
+	if c.leaves != nil {
+		c.leaves(t, made)
 	}
 }
 
@@ -202,13 +202,6 @@ func checkNoQueues(t *testing.T, server, made string) {
 		if !errors.As(err, &refusal) || refusal.Code != amqp091.NotFound {
 			t.Errorf("queue %s: %v, want that it is not there", queue, err)
 		}
-	}
-}
-
-func checkRiverSchema(t *testing.T, made string) {
-	t.Helper()
-	if !regexp.MustCompile(`, schema waybill_demo_[0-9a-f]{8}_river$`).MatchString(made) {
-		t.Errorf("%q does not name River's schema", made)
 	}
 }
 

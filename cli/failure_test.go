@@ -22,6 +22,7 @@ func TestFailures(t *testing.T) {
 	closedAt := closedPort(t)
 	unmigrated := "sqlite:" + filepath.Join(s.folder, "empty.db")
 	postgres := services.Postgres(t)
+	rabbit := services.RabbitMQ(t)
 	wrongPassword := with(t, postgres, func(u *url.URL) { u.User = url.UserPassword("waybill", "wrong-secret") })
 	noDatabase := with(t, postgres, func(u *url.URL) { u.Path = "/no_such_database" })
 	broken := s.file("broken.yaml", "receivers:\n- key: a\n  event: '*'\n  leese: 60s\n  http: {url: 'http://ann:secret@127.0.0.1:9'}\n")
@@ -44,6 +45,12 @@ func TestFailures(t *testing.T) {
 		{"an unknown backend", s.args("relay", "--backend", "kafka://ann:secret@mq"), []string{"--backend: unknown scheme kafka: want redis://user:password@host:6379/0"}},
 		{"a queue that is down", s.args("relay", "--backend", "redis://ann:secret@"+closedAt), []string{"backend: Redis at " + closedAt + ": connection refused", "start it"}},
 		{"a wrong password of the queue", s.args("relay", "--backend", with(t, services.Redis(t), func(u *url.URL) { u.User = url.UserPassword("default", "wrong-secret") })), []string{"refuses the login", "correct user and password"}},
+		{"a virtual host that does not exist", s.args("relay", "--backend", with(t, rabbit, func(u *url.URL) { u.Path = "/nowhere" })), []string{"backend: RabbitMQ at ", `into virtual host "nowhere"`, "rabbitmqctl add_vhost"}},
+		{"a RabbitMQ that is down", s.args("relay", "--backend", "amqp://ann:secret@"+closedAt), []string{"backend: RabbitMQ at " + closedAt + ": connection refused", "start it"}},
+		{"a queue that is for somebody else to declare", s.args("relay", "--lane", "mail", "--backend", rabbit+"?passive=true"), []string{"backend: ", "waybill-mail", "passive"}},
+		{"a River that is down", s.args("relay", "--backend", "river+postgres://ann:secret@"+closedAt+"/app"), []string{"backend: PostgreSQL at " + closedAt + ": connection refused", "start it"}},
+		{"a River without its tables", s.args("relay", "--lane", "mail", "--backend", "river:"), []string{"backend: river: ", "run `bridge migrate` with this backend"}},
+		{"a schema that is none", s.args("relay", "--backend", "river:?schema=other"), []string{"--backend: ?schema= is for River on PostgreSQL"}},
 		{"an unknown lane", s.queueArgs("relay", "--lane", "nowhere"), []string{`unknown lane "nowhere"; declared: default, mail`, "correct --lane"}},
 		{"a missing file of receivers", []string{"relay", "--receivers", filepath.Join(s.folder, "none.yaml"), "--store", s.store, "--backend", s.backend}, []string{"receivers: open", "none.yaml: no such file"}},
 		{"a mistake in the receivers", []string{"relay", "--receivers", broken, "--store", s.store, "--backend", s.backend}, []string{broken + `:4: receiver "a": leese: unknown field; did you mean lease?`}},

@@ -12,7 +12,7 @@ import (
 
 // connections is what the demo takes of a PostgreSQL at the same time. Its
 // transactional runs are short: they wait for one another, and not for long.
-const connections = 20
+const connections = 10
 
 // outbox is a store of the demo's own, and the table beside it that the
 // transactional receiver writes to.
