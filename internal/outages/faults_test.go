@@ -28,6 +28,7 @@ type trial struct {
 	deliveries int // in each fault
 	lease      time.Duration
 	outage     time.Duration // how long a connection is cut or held
+	recovery   time.Duration // the longest that all may take to settle after it; 0 is not measured
 }
 
 // faults are what happens to the server, in turn. Each returns when it is over.
@@ -35,7 +36,6 @@ var faults = []struct {
 	name string
 	hits func(b *bed, outage time.Duration)
 }{
-	{"restart", func(b *bed, _ time.Duration) { b.restart() }},
 	{"cut connections", func(b *bed, outage time.Duration) {
 		b.proxy.Cut()
 		time.Sleep(outage)
@@ -46,6 +46,9 @@ var faults = []struct {
 		time.Sleep(outage)
 		b.proxy.Restore()
 	}},
+	// Not at first: RabbitMQ 3.10 forgets a quorum queue that was declared seconds
+	// before it is killed, and cannot be told to make it anew.
+	{"restart", func(b *bed, _ time.Duration) { b.restart() }},
 	{"loss of all data", func(b *bed, _ time.Duration) { b.lose() }},
 }
 
@@ -75,7 +78,11 @@ func (tr trial) through(t *testing.T, b *bed) {
 		<-over
 		healed := time.Now()
 		l.settled()
-		t.Logf("%-16s  all settled %6.2f s after it was over", f.name, time.Since(healed).Seconds())
+		took := time.Since(healed)
+		t.Logf("%-16s  all settled %6.2f s after it was over", f.name, took.Seconds())
+		if tr.recovery > 0 && took > tr.recovery {
+			t.Errorf("that is more than %s", tr.recovery)
+		}
 		if t.Failed() {
 			return
 		}
