@@ -167,7 +167,7 @@ func TestBackendsThatCannotBeReached(t *testing.T) {
 	other := miniredis.RunT(t)
 	other.SetError("ERR what is this wr0ng-secret")
 	closedAt, silentAt := closed(t), silent(t)
-	real, rabbit := services.Redis(t), services.RabbitMQ(t)
+	real, rabbit, postgres := services.Redis(t), services.RabbitMQ(t), services.Postgres(t)
 	tests := []struct{ name, url, want, do string }{
 		{"nothing listens", "redis://ann:secret@" + closedAt + "/0", "Redis at " + closedAt + ": connection refused", "start it, or correct host and port"},
 		{"no such host", "redis://ann:secret@no-such-host.invalid", "there is no host no-such-host.invalid", "correct the host"},
@@ -178,6 +178,11 @@ func TestBackendsThatCannotBeReached(t *testing.T) {
 		{"no such database", with(t, real, func(u *url.URL) { u.Path = "/9999" }), "has no such database", "correct the number"},
 		{"it is loading", "redis://" + loading.Addr(), "is loading its data", "try again"},
 		{"it says something else", "redis://:wr0ng-secret@" + other.Addr(), "ERR what is this [hidden]", "is it a Redis"},
+
+		{"River: nothing listens", "river+postgres://ann:secret@" + closedAt + "/app", "PostgreSQL at " + closedAt + ": connection refused", "start it"},
+		{"River: a wrong password", "river+" + with(t, postgres, func(u *url.URL) { u.User = url.UserPassword("waybill", wrong) }), `refuses user "waybill"`, "correct user and password"},
+		{"River: no such database", "river+" + with(t, postgres, func(u *url.URL) { u.Path = "/no_such_database"; u.RawQuery += "&schema=x" }), `has no database "no_such_database"`, "createdb"},
+		{"River: no folder", "river+sqlite:" + filepath.Join(t.TempDir(), "none", "r.db"), "there is no folder", "create it"},
 
 		{"AMQP: nothing listens", "amqp://ann:secret@" + closedAt, "RabbitMQ at " + closedAt + ": connection refused", "start it, or correct host and port"},
 		{"AMQP: no such host", "amqp://ann:secret@no-such-host.invalid", "there is no host no-such-host.invalid", "correct the host"},
@@ -221,12 +226,13 @@ func checkUnreached(t *testing.T, err error, rawURL, want, do string) {
 
 func TestBackendsThatAreReached(t *testing.T) {
 	t.Parallel()
-	rabbit := services.RabbitMQ(t)
+	rabbit, postgres := services.RabbitMQ(t), services.Postgres(t)
 	for _, url := range []string{
 		services.Redis(t), "redis://" + miniredis.RunT(t).Addr(), "local:",
 		rabbit, "amqp://ann:secret@" + closed(t) + "," + rabbit,
+		"river:", "river+" + postgres + "&schema=queue", "river+sqlite:" + filepath.Join(t.TempDir(), "r.db"),
 	} {
-		backend, err := OpenBackend(BackendConfig{URL: url, Drain: time.Hour})
+		backend, err := OpenBackend(BackendConfig{URL: url, StoreURL: postgres, Drain: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,6 +242,13 @@ func TestBackendsThatAreReached(t *testing.T) {
 		queue, err := backend.Queue("mail")
 		if err != nil {
 			t.Errorf("Queue: %v", err)
+		}
+		if migrator, err := backend.Migrator(); err != nil {
+			t.Errorf("Migrator: %v", err)
+		} else if migrator != nil {
+			if _, err := migrator.Up(context.Background()); err != nil {
+				t.Errorf("Up: %v", err)
+			}
 		}
 		if checker, ok := queue.(waybill.Checker); ok {
 			if err := checker.Check(context.Background()); err != nil {

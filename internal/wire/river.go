@@ -22,6 +22,7 @@ func openRiver(config BackendConfig) (Backend, error) {
 		return nil, err
 	}
 	name, _ := scheme(database)
+	database = name + database[len(name):]
 	switch {
 	case name == "postgres", name == "postgresql":
 		return openRiverOnPostgres(config, database, schema)
@@ -55,8 +56,7 @@ func riverDatabase(config BackendConfig) (database, schema string, err error) {
 	if config.StoreURL == "" {
 		return "", "", errors.New("river: is the store's database: name that too, with --store or WAYBILL_STORE, or use river+postgres://… or river+sqlite:PATH")
 	}
-	name, _ := scheme(config.StoreURL)
-	return name + config.StoreURL[len(name):], schema, nil
+	return config.StoreURL, schema, nil
 }
 
 // cutSchema takes what is not PostgreSQL's out of a URL.
@@ -75,6 +75,22 @@ func cutSchema(rawURL string) (database, schema string, err error) {
 	return u.String(), schema, nil
 }
 
+// withoutPool takes the options of a pool out of a URL.
+func withoutPool(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return rawURL // to be refused by whoever opens it
+	}
+	query := u.Query()
+	for option := range query {
+		if strings.HasPrefix(option, "pool_") {
+			query.Del(option)
+		}
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
 type riverOnPostgres struct {
 	config BackendConfig
 	server postgresServer
@@ -84,6 +100,9 @@ type riverOnPostgres struct {
 // openRiverOnPostgres makes a pool of its own for what is enqueued and asked: the
 // store's stays the store's. Consumers have connections of their own.
 func openRiverOnPostgres(config BackendConfig, database, schema string) (Backend, error) {
+	if !strings.HasPrefix(config.URL, "river+") {
+		database = withoutPool(database)
+	}
 	server, err := openPostgresServer(database, config.Name, minConnections)
 	if err != nil {
 		return nil, err

@@ -57,6 +57,16 @@ func TestBackendURLsThatAreRefused(t *testing.T) {
 		{"an AMQP password with a percent sign", "amqps://ann:secret%zz@mq/app", "percent-encoded"},
 		{"an AMQP option that is none", "amqp://ann:secret@mq/app?colour=secret", "a parameter that nobody reads"},
 		{"a type of queue that is none", "amqp://ann:secret@mq/app?queue_type=stream", "want quorum or classic"},
+		{"River in no database", "river+mysql://ann:secret@db/app", "unknown scheme river+mysql: " + allBackends},
+		{"River with a password with a slash", "river+postgres://ann:se/cret1234@db/app", "special characters of the password percent-encoded"},
+		{"River with an option that is none", "river+postgres://ann:secret@db/app?sslmode=maybe&schema=x", "the URL cannot be used: "},
+		{"River in no file", "river+sqlite:", "names no file"},
+		{"River in memory", "river+sqlite::memory:", "would be gone with this command"},
+		{"River in a schema of a file", "river+sqlite:river.db?schema=x", "has no options"},
+		{"River with a host", "river://ann:secret@db/app", "river: is the store's database, and takes nothing but ?schema=name"},
+		{"River with a path", "river:secret.db", "river: is the store's database, and takes nothing but ?schema=name"},
+		{"River with another option", "river:?secret=1", "river: takes nothing but ?schema=name"},
+		{"River without a store", "river:", "name that too, with --store or WAYBILL_STORE"},
 		{"a second AMQP URL that is none", "amqp://ann:secret@mq1/app,amqp://ann:secret/1234@mq2/app", "percent-encoded"},
 	}
 	for _, test := range tests {
@@ -94,10 +104,14 @@ func TestURLsThatOpen(t *testing.T) {
 		}
 		store.Close()
 	}
-	for _, url := range []string{"redis://mq", "rediss://ann:p%40ss@mq:6380/3", "redis://:x@mq?pool_size=200", "local:",
+	const store = "Postgres://ann:p%40ss@db:5433/app?sslmode=disable"
+	for _, url := range []string{
+		"redis://mq", "rediss://ann:p%40ss@mq:6380/3", "redis://:x@mq?pool_size=200", "local:",
 		"amqp://mq", "AMQP://ann:p%40ss@mq:5673/app", "amqps://ann:x@mq1/app,amqps://ann:x@mq2/app?queue_type=classic", "amqp://mq/%2F?passive=true&heartbeat=5",
+		"river:", "River://", "river:?schema=queue", "river+postgres://ann:p%40ss@db/app?schema=queue&pool_max_conns=9", "river+postgresql://db/app",
+		"river+sqlite:" + t.TempDir() + "/river.db",
 	} {
-		backend, err := OpenBackend(BackendConfig{URL: url})
+		backend, err := OpenBackend(BackendConfig{URL: url, StoreURL: store})
 		if err != nil {
 			t.Errorf("%s: %v", url, err)
 			continue
@@ -123,6 +137,61 @@ func TestRabbitMQQueues(t *testing.T) {
 	got := backend.(*onRabbitMQ).queue
 	if len(got.URLs) != 2 || got.Type != "classic" || !got.Passive || !got.Strict || got.Drain != time.Hour+time.Minute {
 		t.Errorf("the queues' configuration is %+v", got)
+	}
+}
+
+// What is River's own is taken out before PostgreSQL sees the URL.
+func TestRiverDatabase(t *testing.T) {
+	t.Parallel()
+	const store = "postgres://ann:p%40ss@db/app?sslmode=disable"
+	for url, want := range map[string][2]string{
+		"river:":               {store, ""},
+		"river:?schema=queue":  {store, "queue"},
+		"river+postgres://x/y": {"postgres://x/y", ""},
+		"river+postgres://ann:p%40s%2Fs@x/y?sslmode=disable&schema=queue": {"postgres://ann:p%40s%2Fs@x/y?sslmode=disable", "queue"},
+		"river+sqlite:river.db": {"sqlite:river.db", ""},
+	} {
+		database, schema, err := riverDatabase(BackendConfig{URL: url, StoreURL: store})
+		if err != nil || database != want[0] || schema != want[1] {
+			t.Errorf("riverDatabase(%s) = %s, %q, %v, want %q", url, database, schema, err, want)
+		}
+	}
+	for storeURL, want := range map[string]string{
+		"mysql://ann:secret@db/app": "the store's URL: unknown scheme mysql",
+		"sqlite:waybill.db":         "a SQLite file has no schemas",
+	} {
+		_, err := OpenBackend(BackendConfig{URL: "river:?schema=queue", StoreURL: storeURL})
+		checkRefusal(t, err, want)
+	}
+}
+
+// River's pool is small, however large the store's may be.
+func TestRiverHasAPoolOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]int32{"river:": minConnections, "river+postgres://db/app?pool_max_conns=9": 9} {
+		backend, err := OpenBackend(BackendConfig{URL: url, StoreURL: "postgres://db/app?pool_max_conns=80&pool_min_conns=40"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer backend.Close()
+		if got := backend.(*riverOnPostgres).server.pool.Config(); got.MaxConns != want || got.MinConns != 0 {
+			t.Errorf("%s: %d to %d connections, want 0 to %d", url, got.MinConns, got.MaxConns, want)
+		}
+	}
+}
+
+// Only River has tables of its own.
+func TestMigrators(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]bool{"redis://mq": false, "amqp://mq": false, "local:": false, "river:": true, "river+sqlite:" + t.TempDir() + "/river.db": true} {
+		backend, err := OpenBackend(BackendConfig{URL: url, StoreURL: "postgres://db/app"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer backend.Close()
+		if migrator, err := backend.Migrator(); err != nil || (migrator != nil) != want {
+			t.Errorf("%s: a migrator: %t, %v", url, migrator != nil, err)
+		}
 	}
 }
 
