@@ -36,7 +36,7 @@ func (b *Backend) Consume(ctx context.Context, concurrency int, handle waybill.H
 	worker := newWorker(b.config.StuckAfter, 0)
 	c := consume(ctx, worker, b.queue, concurrency, handle, b.log)
 	defer c.detach()
-	s, err := b.start(ctx, worker, concurrency)
+	s, err := b.start(ctx, c, worker, concurrency)
 	if err != nil || s == nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (b *Backend) drain(c *consumer) error {
 
 // start starts a client, and waits for the database if need be. It returns nil
 // when ctx ends first. Its error is one that no waiting can mend.
-func (b *Backend) start(ctx context.Context, worker *Worker, concurrency int) (*session, error) {
+func (b *Backend) start(ctx context.Context, c *consumer, worker *Worker, concurrency int) (*session, error) {
 	told := newTold()
 	told.muted.Store(true) // until it has started, what is to be said is said here
 	config, err := b.clientConfig(worker, concurrency, quiet(b.log, told))
@@ -83,10 +83,12 @@ func (b *Backend) start(ctx context.Context, worker *Worker, concurrency int) (*
 			told.muted.Store(false)
 			return s, nil
 		}
-		s.abandon()
 		if ctx.Err() != nil {
+			c.detach() // it may have fetched something already
+			b.end(ctx, s)
 			return nil, nil
 		}
+		s.abandon()
 		if !warned {
 			b.log.WarnContext(ctx, "river cannot start in "+b.database.where()+"; waiting for it", "error", err)
 			warned = true
@@ -126,7 +128,7 @@ func (b *Backend) clientConfig(worker *Worker, concurrency int, log *slog.Logger
 // end ends a client whose jobs have all returned.
 func (b *Backend) end(ctx context.Context, s *session) {
 	if !s.end(b.config.Timeout) {
-		b.log.WarnContext(ctx, "river did not end in time, so its connections were cut; "+
-			"what it had not completed stays running until it is found stuck", "timeout", b.config.Timeout)
+		b.log.WarnContext(ctx, "river did not end in time and was left behind; "+
+			"jobs that it had not completed are running to it until they are found stuck", "timeout", b.config.Timeout)
 	}
 }

@@ -189,6 +189,20 @@ func TestConsumePutsBack(t *testing.T) {
 			t.Fatalf("%d jobs completed and %d available of 200, %d handled", done, waiting, came.Load())
 		}
 	}
+	for i := range 20 { // stopped while it starts
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*4*time.Millisecond)
+		err := b.Consume(ctx, 5, func(context.Context, waybill.Message) error {
+			came.Add(1)
+			return nil
+		})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := q.jobs(t, "state = 'running'"); n != 0 {
+			t.Fatalf("%d jobs were left running", n)
+		}
+	}
 	after := q.number(t, "SELECT count(DISTINCT (id, scheduled_at)) FROM "+q.schema+".river_job WHERE scheduled_at <= created_at")
 	if after != before {
 		t.Errorf("%d of %d jobs kept their place", after, before)

@@ -77,3 +77,21 @@ func TestOutageDoesNotFloodTheLog(t *testing.T) {
 	}
 	log.Want(t, 0, "level=ERROR")
 }
+
+// A consumer whose database hangs from the beginning can be ended.
+func TestConsumeEndsThoughStartHangs(t *testing.T) {
+	t.Parallel()
+	q := newPostgresQueue(t)
+	proxy := fault.NewProxy(t, hostOf(t, q.url))
+	proxy.Hold()
+	b := open(t, river.Config{Pool: connect(t, through(t, q.url, proxy.Addr()))})
+	end := consuming(t, b, 1, func(context.Context, waybill.Message) error { return nil })
+	time.Sleep(200 * time.Millisecond) // it connects, in vain
+	begun := time.Now()
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("the end took %s", took)
+	}
+}

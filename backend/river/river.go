@@ -72,7 +72,8 @@ type Config struct {
 	// goes on all the same. Defaults to 1h.
 	StuckAfter time.Duration
 	// CompletedRetention is how long River keeps the job of a message that was
-	// handled. Defaults to 5m, on SQLite to 1m.
+	// handled. Of this and the next two, the settings of whichever client leads
+	// count for the schema. Defaults to 5m, on SQLite to 1m.
 	CompletedRetention time.Duration
 	// CancelledRetention is how long River keeps a job that an operator
 	// cancelled. Defaults to 1h.

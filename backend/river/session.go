@@ -56,12 +56,13 @@ func (s *session) stop() {
 // end ends the client and reports whether it ended by itself in time.
 func (s *session) end(limit time.Duration) bool {
 	s.stop()
-	inTime := s.stopped(limit)
-	if !inTime {
+	if !s.stopped(limit) {
 		s.abandon()
 		return false
 	}
 	s.release()
+	hanging := time.AfterFunc(limit, s.cut)
+	defer hanging.Stop()
 	s.close()
 	return true
 }

@@ -2,6 +2,7 @@ package river
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -60,7 +61,7 @@ type call struct {
 }
 
 // errNotTaken is the answer of a consumer that ended in the moment it was asked.
-var errNotTaken = &rivertype.JobSnoozeError{}
+var errNotTaken = errors.New("the consumer has ended")
 
 // Work gives the job to a consumer and returns what the handler returned.
 func (w *Worker) Work(ctx context.Context, job *queue.Job[args]) error {
@@ -69,7 +70,7 @@ func (w *Worker) Work(ctx context.Context, job *queue.Job[args]) error {
 		calls, nobody := w.meet(job.Queue)
 		select {
 		case calls <- c:
-			if err := <-c.returned; err != error(errNotTaken) {
+			if err := <-c.returned; err != errNotTaken {
 				return err
 			}
 		case <-nobody:
