@@ -1,5 +1,5 @@
-// Package ops holds what an operator does to a store: for now, asking it what is
-// owed.
+// Package ops holds what an operator does to a store: for now, asking it, and the
+// queues, what is owed.
 package ops
 
 import (
@@ -42,6 +42,8 @@ type Report struct {
 	// UnknownEvents are owed to receivers that are declared for another event:
 	// a worker leaves them owed.
 	UnknownEvents []UnknownEvent `json:"unknown_events"`
+	// Lanes holds every declared lane, by name.
+	Lanes []Lane `json:"lanes"`
 }
 
 // Receiver is the part of one receiver.
@@ -60,8 +62,13 @@ type UnknownEvent struct {
 	Owed     int64  `json:"owed"`
 }
 
-// Status asks the store what is owed, and compares that with what is declared.
-func Status(ctx context.Context, store waybill.StatusReader, reg *waybill.Registry) (Report, error) {
+// Status asks the store what is owed, and compares that with what is declared. It
+// asks the queues of the lanes as well, as far as they are given: one that does not
+// answer within 5 s leaves its figures unknown and an error in the report, and the
+// rest of the report stands. The error that is returned is the store's.
+func Status(ctx context.Context, store waybill.StatusReader, reg *waybill.Registry, queues map[string]waybill.BacklogReader) (Report, error) {
+	names := reg.Lanes()
+	answers := askQueues(ctx, names, queues)
 	tallies, err := store.Tallies(ctx)
 	if err != nil {
 		return Report{}, fmt.Errorf("status: %w", err)
@@ -70,11 +77,16 @@ func Status(ctx context.Context, store waybill.StatusReader, reg *waybill.Regist
 	if err != nil {
 		return Report{}, fmt.Errorf("status: %w", err)
 	}
+	inFlight, err := store.InFlight(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("status: %w", err)
+	}
 	now, err := store.Now(ctx) // last: a row cannot be due after it
 	if err != nil {
 		return Report{}, fmt.Errorf("status: %w", err)
 	}
 	report := Report{Receivers: []Receiver{}, UnknownReceivers: []string{}, UnknownEvents: []UnknownEvent{}}
+	report.Lanes = lanes(names, answers, inFlight, reg, now)
 	report.count(tallies, reg, now)
 	for _, owed := range events {
 		receiver, ok := reg.Receiver(owed.Receiver)
@@ -133,9 +145,10 @@ func (c *Counts) add(tally waybill.Tally, now waybill.Stamp) {
 	}
 }
 
-func secondsSince(due, now waybill.Stamp) float64 {
-	return math.Round(now.Time().Sub(due.Time()).Seconds()*1000) / 1000
-}
+func secondsSince(then, now waybill.Stamp) float64 { return seconds(now.Time().Sub(then.Time())) }
+
+// seconds are to the millisecond.
+func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
 
 // Oldest returns OldestOwedSeconds as a duration.
 func (c Counts) Oldest() time.Duration {

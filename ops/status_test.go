@@ -20,6 +20,7 @@ var noon = waybill.StampOf(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 type rows struct {
 	tallies []waybill.Tally
 	events  []waybill.OwedEvent
+	flight  []waybill.InFlight
 	broken  string
 }
 
@@ -34,7 +35,7 @@ func (r rows) fails(step string) error {
 func (r rows) Now(context.Context) (waybill.Stamp, error)       { return noon, r.fails("now") }
 func (r rows) Tallies(context.Context) ([]waybill.Tally, error) { return r.tallies, r.fails("tallies") }
 func (r rows) InFlight(context.Context) ([]waybill.InFlight, error) {
-	return nil, r.fails("in flight")
+	return r.flight, r.fails("in flight")
 }
 func (r rows) OwedEvents(context.Context) ([]waybill.OwedEvent, error) {
 	return r.events, r.fails("events")
@@ -71,12 +72,17 @@ func everything() rows {
 			{Receiver: "old.hook", Event: "x", Rows: 3},
 			{Receiver: "audit", Event: "anything", Rows: 0},
 		},
+		flight: []waybill.InFlight{
+			{Receiver: "mail", Waiting: 1, OldestHandedOff: ago(1500 * time.Millisecond), Running: 1, OldestTaken: ago(time.Second)},
+			{Receiver: "audit", Running: 2, OldestTaken: ago(time.Second)},
+			{Receiver: "old.hook", Waiting: 4, OldestHandedOff: ago(90 * time.Second), GivenBack: 3},
+		},
 	}
 }
 
 func TestStatusCountsAndNamesWhatIsUnknown(t *testing.T) {
 	t.Parallel()
-	got, err := ops.Status(context.Background(), everything(), registry(t))
+	got, err := ops.Status(context.Background(), everything(), registry(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +96,10 @@ func TestStatusCountsAndNamesWhatIsUnknown(t *testing.T) {
 		},
 		UnknownReceivers: []string{"old.hook"},
 		UnknownEvents:    []ops.UnknownEvent{{Event: "order.renamed", Receiver: "mail", Owed: 1}},
+		Lanes: []ops.Lane{
+			{Lane: "default", Waiting: 4, Running: 2, GivenBack: 3, OldestWaitingSeconds: 90},
+			{Lane: "mail", Waiting: 1, Running: 1, OldestWaitingSeconds: 1.5},
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
@@ -98,7 +108,7 @@ func TestStatusCountsAndNamesWhatIsUnknown(t *testing.T) {
 
 func TestJSONOfNothing(t *testing.T) {
 	t.Parallel()
-	report, err := ops.Status(context.Background(), rows{}, waybill.NewRegistry())
+	report, err := ops.Status(context.Background(), rows{}, waybill.NewRegistry(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +117,8 @@ func TestJSONOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"owed":0,"claimed":0,"succeeded":0,"failed":0,"dead":0,"orphaned":0,"cancelled":0,"oldest_owed_seconds":0,` +
-		`"receivers":[],"unknown_receivers":[],"unknown_events":[]}`
+		`"receivers":[],"unknown_receivers":[],"unknown_events":[],` +
+		`"lanes":[{"lane":"default","queue":null,"waiting":0,"running":0,"given_back":0,"oldest_waiting_seconds":0}]}`
 	if string(got) != want {
 		t.Errorf("JSON = %s\nwant   %s", got, want)
 	}
@@ -116,7 +127,7 @@ func TestJSONOfNothing(t *testing.T) {
 func TestJSONOfAReceiver(t *testing.T) {
 	t.Parallel()
 	store := rows{tallies: []waybill.Tally{{Receiver: "mail", Status: waybill.Failed, Rows: 1, OldestDue: noon.Add(-1234567 * time.Microsecond)}}}
-	report, err := ops.Status(context.Background(), store, registry(t))
+	report, err := ops.Status(context.Background(), store, registry(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +143,7 @@ func TestJSONOfAReceiver(t *testing.T) {
 
 func TestTextIsAligned(t *testing.T) {
 	t.Parallel()
-	report, err := ops.Status(context.Background(), everything(), registry(t))
+	report, err := ops.Status(context.Background(), everything(), registry(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,6 +158,10 @@ mail            mail               8        2       1        100     0         0
 old.hook        (not declared)     3        0       0          0     0         7          0           0s
 all                               11        2       1        100     6         7          4       2h0m0s
 
+LANE     WAITING  RUNNING  GIVEN BACK  OLDEST
+default        4        2           3   1m30s
+mail           1        1           0      2s
+
 Owed to receivers that are not declared: old.hook
 
 Owed to receivers that are declared for another event, and left alone:
@@ -159,8 +174,8 @@ Owed to receivers that are declared for another event, and left alone:
 
 func TestStatusOfAStoreThatIsDown(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{"now", "tallies", "events"} {
-		if _, err := ops.Status(context.Background(), rows{broken: step}, registry(t)); !errors.Is(err, errDown) {
+	for _, step := range []string{"now", "tallies", "events", "in flight"} {
+		if _, err := ops.Status(context.Background(), rows{broken: step}, registry(t), nil); !errors.Is(err, errDown) {
 			t.Errorf("%s fails: Status returns %v", step, err)
 		}
 	}

@@ -21,7 +21,9 @@ func (r Report) WriteText(w io.Writer) error {
 	}
 	rows = append(rows, append([]string{"all", ""}, r.columns()...))
 	var text strings.Builder
-	writeTable(&text, rows)
+	writeTable(&text, rows, 2)
+	text.WriteByte('\n')
+	writeLanes(&text, r.Lanes)
 	if len(r.UnknownReceivers) > 0 {
 		keys := make([]string, len(r.UnknownReceivers))
 		for i, key := range r.UnknownReceivers {
@@ -42,7 +44,7 @@ func (r Report) WriteText(w io.Writer) error {
 func (c Counts) columns() []string {
 	oldest := "-"
 	if c.Owed > 0 {
-		oldest = c.Oldest().Round(time.Second).String()
+		oldest = age(c.OldestOwedSeconds)
 	}
 	columns := make([]string, 0, 8)
 	for _, n := range []int64{c.Owed, c.Claimed, c.Failed, c.Succeeded, c.Dead, c.Orphaned, c.Cancelled} {
@@ -51,9 +53,14 @@ func (c Counts) columns() []string {
 	return append(columns, oldest)
 }
 
-// writeTable aligns the first two columns to the left and the numbers to the
-// right.
-func writeTable(b *strings.Builder, rows [][]string) {
+// age shows seconds to the second.
+func age(seconds float64) string {
+	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+}
+
+// writeTable aligns the first columns, as many as left says, to the left and the
+// numbers after them to the right.
+func writeTable(b *strings.Builder, rows [][]string, left int) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
@@ -63,13 +70,13 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	for _, row := range rows {
 		for i, cell := range row {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			switch {
-			case i == 0:
+			if i > 0 {
+				b.WriteString("  ")
+			}
+			if i < left {
 				b.WriteString(cell + pad)
-			case i == 1:
-				b.WriteString("  " + cell + pad)
-			default:
-				b.WriteString("  " + pad + cell)
+			} else {
+				b.WriteString(pad + cell)
 			}
 		}
 		b.WriteByte('\n')

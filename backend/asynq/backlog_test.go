@@ -254,12 +254,16 @@ func as(server *services.Server, user string) string {
 // by the deadline too.
 func TestBacklogWhenRedisHangsHalfWay(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{"evalsha", "hget"} {
-		client := connect(t, "redis://"+miniredis.RunT(t).Addr())
+	url := "redis://" + miniredis.RunT(t).Addr()
+	letGo, _ := holding(t, open(t, asynq.Config{Redis: connect(t, url), Lane: "mail"}), 1)
+	defer letGo()
+	if _, err := open(t, asynq.Config{Redis: connect(t, url), Lane: "mail"}).Enqueue(t.Context(), messages(10, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"hget", "evalsha", "get", "hvals"} {
+		client := connect(t, url)
 		b := open(t, asynq.Config{Redis: client, Lane: "mail"})
-		if _, err := b.Enqueue(t.Context(), messages(1, 1)); err != nil {
-			t.Fatal(err)
-		}
+		backlogOf(t, b)
 		client.AddHook(hanging{command})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
