@@ -150,6 +150,17 @@ mail         ?        ?          ?       ?  |              1        1           
 Could not ask the queue of default, mail: Redis at mq: "refused"  [31mnow
 `,
 		},
+		"down for two reasons": {
+			map[string]waybill.BacklogReader{"default": queue{err: errors.New("one")}, "mail": queue{err: errors.New("two")}},
+			`LANE     READY  RUNNING  CONSUMERS  OLDEST  | rows:  WAITING  RUNNING  GIVEN BACK  OLDEST
+default      ?        ?          ?       ?  |              4        2           3   1m30s
+mail         ?        ?          ?       ?  |              1        1           0      2s
+? is what the queue cannot say. The rows can: they are right wherever the two differ.
+
+Could not ask the queue of default: one
+Could not ask the queue of mail: two
+`,
+		},
 	} {
 		var text strings.Builder
 		if err := statusOf(t, everything(), c.queues).WriteText(&text); err != nil {

@@ -83,8 +83,11 @@ func writeQueueErrors(b *strings.Builder, lanes []Lane) {
 		}
 		about[lane.Queue.Error] = append(about[lane.Queue.Error], printable(lane.Lane))
 	}
+	if len(errors) > 0 {
+		b.WriteByte('\n')
+	}
 	for _, text := range errors {
-		fmt.Fprintf(b, "\nCould not ask the queue of %s: %s\n", strings.Join(about[text], ", "), oneLine(text))
+		fmt.Fprintf(b, "Could not ask the queue of %s: %s\n", strings.Join(about[text], ", "), oneLine(text))
 	}
 }
 
