@@ -76,13 +76,14 @@ type place struct {
 }
 
 func placeQueues(config Config, own names, outbox *outbox, leave *cleanup) (place, error) {
+	if config.Backend == Asynq {
+		address, err := startRedis(leave)
+		return place{url: "redis://" + address + "?read_timeout=10s"}, err
+	}
 	scheme, _, _ := strings.Cut(strings.ToLower(config.Backend), ":")
 	switch scheme {
 	case Local:
 		return place{url: withColon(config.Backend)}, nil
-	case Asynq:
-		address, err := startRedis(leave)
-		return place{url: "redis://" + address + "?read_timeout=10s"}, err
 	case "redis", "rediss":
 		return place{config.Backend, own.describeQueues(), func(ctx context.Context) error {
 			return deleteFromRedis(ctx, config.Backend, own.queues())
