@@ -40,7 +40,11 @@ func (s *Store) tryClaimTx(ctx context.Context, work func(ctx context.Context, t
 	if err := work(ctx, tx, s.in(tx)); err != nil {
 		return err
 	}
-	if err := tx.Commit(ctx); err != nil {
+	err = ctx.Err() // ended, it would cost the connection, and leave the end to the server
+	if err == nil {
+		err = tx.Commit(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
