@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	queue "github.com/riverqueue/river"
@@ -43,10 +44,11 @@ func postgresHarness(t *testing.T, setup backendtest.Setup, databaseURL, schema 
 	t.Helper()
 	proxy := fault.NewProxy(t, hostOf(t, databaseURL))
 	pool := connect(t, through(t, databaseURL, proxy.Addr()))
-	b := open(t, river.Config{Pool: pool, Schema: schema, Logger: setup.Log})
+	b := open(t, river.Config{Pool: pool, Schema: schema, Timeout: 3 * time.Second, Logger: setup.Log})
 	return backendtest.Harness{
 		Backend: b,
 		FIFO:    true,
+		Large:   1500, // more than one transaction
 		Inject: func(t *testing.T, body []byte) {
 			client, err := queue.NewClient(riverpgxv5.New(pool), &queue.Config{Schema: schema})
 			if err != nil {
@@ -89,7 +91,7 @@ func TestConformanceOnSQLite(t *testing.T) {
 		return backendtest.Harness{
 			Backend: open(t, river.Config{DB: db, Logger: setup.Log}),
 			FIFO:    true,
-			Large:   500,
+			Large:   300,
 			Inject: func(t *testing.T, body []byte) {
 				change(t, `INSERT INTO river_job (args, kind, max_attempts, queue) VALUES (jsonb(?), ?, 1, ?)`,
 					string(storable(body)), waybill.MessageKind, waybill.QueueName(waybill.DefaultLane))
