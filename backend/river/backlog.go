@@ -42,6 +42,19 @@ SELECT (SELECT count(*) FROM (SELECT FROM %[1]s WHERE state = 'available' AND qu
 	return c, err
 }
 
+func (f *sqliteFile) backlog(ctx context.Context, queue string) (c counts, err error) {
+	var seconds float64
+	const due = `state = 'available' AND queue = ?1 AND scheduled_at <= datetime('now', 'subsec')`
+	err = f.db.QueryRowContext(ctx, `
+SELECT (SELECT count(*) FROM (SELECT 1 FROM river_job WHERE `+due+` LIMIT ?2)),
+       (SELECT count(*) FROM (SELECT 1 FROM river_job WHERE state = 'running' AND queue = ?1 LIMIT ?2)),
+       coalesce((SELECT unixepoch('now', 'subsec') - unixepoch(scheduled_at, 'subsec') FROM river_job WHERE `+due+`
+                 ORDER BY priority, scheduled_at, id LIMIT 1), 0.0)`,
+		queue, backlogBound).Scan(&c.ready, &c.running, &seconds)
+	c.oldest = duration(seconds)
+	return c, err
+}
+
 // duration of some seconds, which are never negative.
 func duration(seconds float64) time.Duration {
 	return time.Duration(max(seconds, 0) * float64(time.Second))

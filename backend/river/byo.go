@@ -55,11 +55,11 @@ func clientDatabase[TTx any](client *queue.Client[TTx], config Config) (database
 	switch own := any(client).(type) {
 	case *queue.Client[pgx.Tx]:
 		if config.Pool != nil {
-			return newPostgres(config.Pool, own.Schema(), ofTeam(own)), nil
+			return newPostgres(config.Pool, own.Driver(), own.Schema(), ofTeam(own)), nil
 		}
 	case *queue.Client[*sql.Tx]:
 		if config.DB != nil && own.Driver().DatabaseName() == riverdriver.DatabaseNameSQLite {
-			return newSQLite(config.DB, ofTeam(own))
+			return newSQLite(config.DB, own.Driver(), ofTeam(own))
 		}
 	}
 	return nil, errors.New("a client on pgx needs Pool, and one on SQLite needs DB; others are not supported")

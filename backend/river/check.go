@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waybill-go/waybill"
+	"github.com/riverqueue/river/riverdriver"
 )
 
 // ourKinds begins every kind of job that Waybill ever makes.
@@ -17,7 +17,7 @@ func (b *Backend) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.config.Timeout)
 	defer cancel()
 	where := b.database.where()
-	switch missing, err := b.database.unapplied(ctx); {
+	switch missing, err := b.database.missing(ctx); {
 	case err != nil:
 		return fmt.Errorf("river: read the migrations in %s: %w; is the database running, and is its address right?", where, err)
 	case missing > 0:
@@ -39,15 +39,29 @@ func (b *Backend) Check(ctx context.Context) error {
 	return nil
 }
 
-// unapplied counts the migrations that are missing.
-func unapplied(steps []waybill.Migration) int {
-	n := 0
-	for _, step := range steps {
-		if step.AppliedAt.IsZero() {
-			n++
+// missingSteps counts River's migrations that a database lacks. On the way it asks
+// for the server's version: River would do it at the first use, which may be in a
+// caller's transaction.
+func missingSteps[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], schema string) (int, error) {
+	exec := driver.GetExecutor()
+	if err := exec.InitDriver(ctx); err != nil {
+		return 0, err
+	}
+	applied, err := appliedSteps(ctx, exec, schema)
+	if err != nil {
+		return 0, err
+	}
+	river, err := riverMigrator(driver, schema)
+	if err != nil {
+		return 0, err
+	}
+	missing := 0
+	for _, step := range river.AllVersions() {
+		if _, ok := applied[step.Version]; !ok {
+			missing++
 		}
 	}
-	return n
+	return missing, nil
 }
 
 const kindsSQL = `SELECT coalesce(min(kind), ''), coalesce(max(kind), '') FROM `
@@ -55,4 +69,17 @@ const kindsSQL = `SELECT coalesce(min(kind), ''), coalesce(max(kind), '') FROM `
 func (p *postgres) kinds(ctx context.Context) (first, last string, err error) {
 	err = p.pool.QueryRow(ctx, kindsSQL+p.table("river_job")).Scan(&first, &last)
 	return first, last, err
+}
+
+func (f *sqliteFile) kinds(ctx context.Context) (first, last string, err error) {
+	err = f.db.QueryRowContext(ctx, kindsSQL+"river_job").Scan(&first, &last)
+	return first, last, err
+}
+
+func (p *postgres) missing(ctx context.Context) (int, error) {
+	return missingSteps(ctx, p.driver, p.schema)
+}
+
+func (f *sqliteFile) missing(ctx context.Context) (int, error) {
+	return missingSteps(ctx, f.driver, "")
 }

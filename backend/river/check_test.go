@@ -7,8 +7,11 @@ import (
 	queue "github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
+	"github.com/riverqueue/river/rivermigrate"
 
+	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/river"
+	"github.com/waybill-go/waybill/internal/services"
 )
 
 // A schema where another River works is no place for this one, whose leader would
@@ -70,5 +73,37 @@ func TestCheckWithoutServer(t *testing.T) {
 	err := open(t, river.Config{Pool: nowhere(t)}).Check(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "is the database running") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("check: %v", err)
+	}
+}
+
+// A team's River may be wherever the search path leads.
+func TestOwnClientWithoutSchema(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, services.Postgres(t))
+	driver := riverpgxv5.New(pool)
+	client, err := queue.NewClient(driver, &queue.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := river.NewWithClient(client, nil, river.Config{Pool: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantHint(t, "before", b)
+	migrator, err := rivermigrate.New(driver, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := migrator.Migrate(t.Context(), rivermigrate.DirectionUp, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Enqueue(t.Context(), messages(1, 3)); err != nil {
+		t.Error(err)
+	}
+	if backlog, err := b.Backlog(t.Context()); err != nil || backlog.Ready != waybill.Known[int64](3) {
+		t.Errorf("backlog %+v, %v", backlog, err)
 	}
 }

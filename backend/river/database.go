@@ -23,8 +23,8 @@ type database interface {
 	insertTx(ctx context.Context, tx any, jobs []queue.InsertManyParams) error
 	// backlog asks what is in a queue.
 	backlog(ctx context.Context, queue string) (counts, error)
-	// unapplied returns how many of River's migrations are missing.
-	unapplied(ctx context.Context) (int, error)
+	// missing returns how many of River's migrations the database lacks.
+	missing(ctx context.Context) (int, error)
 	// kinds returns the first and the last kind of job there is, in some order
 	// of the database; both are empty without jobs.
 	kinds(ctx context.Context) (first, last string, err error)

@@ -26,11 +26,12 @@ func NewMigrator(pool *pgxpool.Pool, schema string) (*Migrator, error) {
 	if err := checkSchemaName(schema); err != nil {
 		return nil, fmt.Errorf("river: %w", err)
 	}
-	river, err := riverMigrator(riverpgxv5.New(pool), schema)
+	target := newPostgres(pool, riverpgxv5.New(pool), schema, nil)
+	river, err := riverMigrator(target.driver, schema)
 	if err != nil {
 		return nil, fmt.Errorf("river: %w", err)
 	}
-	return &Migrator{target: newPostgres(pool, schema, nil), steps: river.AllVersions()}, nil
+	return &Migrator{target: target, steps: river.AllVersions()}, nil
 }
 
 // migrate holds the schema's advisory lock on one connection and migrates on
@@ -83,20 +84,7 @@ func (p *postgres) lockKey() int64 {
 }
 
 func (p *postgres) applied(ctx context.Context) (map[int]time.Time, error) {
-	return appliedSteps(ctx, riverpgxv5.New(p.pool).GetExecutor(), p.schema)
-}
-
-// unapplied asks for River's own schema too if there is no name for it.
-func (p *postgres) unapplied(ctx context.Context) (int, error) {
-	river, err := riverMigrator(riverpgxv5.New(p.pool), p.schema)
-	if err != nil {
-		return 0, err
-	}
-	applied, err := p.applied(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return unapplied((&Migrator{target: p, steps: river.AllVersions()}).mark(applied)), nil
+	return appliedSteps(ctx, p.driver.GetExecutor(), p.schema)
 }
 
 func (p *postgres) preamble() string {

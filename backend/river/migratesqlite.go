@@ -18,11 +18,11 @@ func NewSQLiteMigrator(db *sql.DB) (*Migrator, error) {
 	if db == nil {
 		return nil, errors.New("river: the migrator needs a handle from OpenSQLite")
 	}
-	target, err := newSQLite(db, nil)
+	target, err := newSQLite(db, riversqlite.New(db), nil)
 	if err != nil {
 		return nil, fmt.Errorf("river: %w", err)
 	}
-	river, err := riverMigrator(riversqlite.New(db), "")
+	river, err := riverMigrator(target.driver, "")
 	if err != nil {
 		return nil, fmt.Errorf("river: %w", err)
 	}
@@ -30,7 +30,7 @@ func NewSQLiteMigrator(db *sql.DB) (*Migrator, error) {
 }
 
 func (f *sqliteFile) migrate(ctx context.Context, direction rivermigrate.Direction, options *rivermigrate.MigrateOpts) (*rivermigrate.MigrateResult, error) {
-	river, err := riverMigrator(riversqlite.New(f.db), "")
+	river, err := riverMigrator(f.driver, "")
 	if err != nil {
 		return nil, err
 	}
@@ -38,19 +38,7 @@ func (f *sqliteFile) migrate(ctx context.Context, direction rivermigrate.Directi
 }
 
 func (f *sqliteFile) applied(ctx context.Context) (map[int]time.Time, error) {
-	return appliedSteps(ctx, riversqlite.New(f.db).GetExecutor(), "")
-}
-
-func (f *sqliteFile) unapplied(ctx context.Context) (int, error) {
-	river, err := riverMigrator(riversqlite.New(f.db), "")
-	if err != nil {
-		return 0, err
-	}
-	applied, err := f.applied(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return unapplied((&Migrator{target: f, steps: river.AllVersions()}).mark(applied)), nil
+	return appliedSteps(ctx, f.driver.GetExecutor(), "")
 }
 
 func (f *sqliteFile) preamble() string { return "PRAGMA journal_mode = WAL;\n" }

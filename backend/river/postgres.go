@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	queue "github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
 
 	"github.com/waybill-go/waybill"
 )
@@ -23,6 +24,7 @@ type postgres struct {
 	pool    *pgxpool.Pool
 	schema  string
 	address address
+	driver  riverdriver.Driver[pgx.Tx]
 	client  clientFunc[pgx.Tx]
 }
 
@@ -37,8 +39,11 @@ func addressOf(config *pgx.ConnConfig) address {
 	return address{config.Host, config.Port, config.Database}
 }
 
-func newPostgres(pool *pgxpool.Pool, schema string, client clientFunc[pgx.Tx]) *postgres {
-	return &postgres{pool: pool, schema: schema, address: addressOf(pool.Config().ConnConfig), client: client}
+func newPostgres(pool *pgxpool.Pool, driver riverdriver.Driver[pgx.Tx], schema string, client clientFunc[pgx.Tx]) *postgres {
+	return &postgres{
+		pool: pool, schema: schema, address: addressOf(pool.Config().ConnConfig),
+		driver: driver, client: client,
+	}
 }
 
 func (p *postgres) insert(ctx context.Context, jobs []queue.InsertManyParams) (waybill.EnqueueStatus, error) {

@@ -50,8 +50,9 @@ type Config struct {
 	Lane string
 	// Queue names the queue itself, instead of Lane.
 	Queue string
-	// Timeout bounds each transaction of Enqueue, and each question asked of the
-	// database. Defaults to 5s.
+	// Timeout bounds each transaction of Enqueue, each question asked of the
+	// database, and how long a Consume waits for its client to end before it
+	// cuts the connections. Defaults to 5s.
 	Timeout time.Duration
 
 	// FetchCooldown is the least time between two fetches of a Consume. Each
@@ -120,10 +121,12 @@ func New(config Config) (*Backend, error) {
 	b := newBackend(config)
 	log := quiet(b.log, newTold())
 	if config.Pool != nil {
-		b.database = newPostgres(config.Pool, config.Schema, insertOnly(riverpgxv5.New(config.Pool), config.Schema, log))
+		driver := riverpgxv5.New(config.Pool)
+		b.database = newPostgres(config.Pool, driver, config.Schema, insertOnly(driver, config.Schema, log))
 		return b, nil
 	}
-	file, err := newSQLite(config.DB, insertOnly(riversqlite.New(config.DB), "", log))
+	driver := riversqlite.New(config.DB)
+	file, err := newSQLite(config.DB, driver, insertOnly(driver, "", log))
 	if err != nil {
 		return nil, fmt.Errorf("river backend: %w", err)
 	}
