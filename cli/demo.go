@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -114,6 +116,9 @@ func (a *app) demo(cmd *cobra.Command, config demo.Config, asJSON bool) (err err
 	}
 	ledger, err := demo.Run(cmd.Context(), config)
 	shown.end()
+	if errors.Is(err, context.DeadlineExceeded) && config.Logger == nil {
+		return fmt.Errorf("demo: %w: --log-level warn shows why", err)
+	}
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}

@@ -34,7 +34,7 @@ func TestDemo(t *testing.T) {
 		{name: "amqp", args: []string{"--backend", rabbit, "--store", store}, makes: madeQueues,
 			leaves: func(t *testing.T, made string) { checkNoQueues(t, rabbit, made) }},
 		{name: "river in the store's database", args: []string{"--backend", "river:", "--store", store}, makes: madeSchemas},
-		{name: "river in another database", args: []string{"--backend", "river+" + other, "--store", store}, makes: madeSchemas,
+		{name: "river in another database", args: []string{"--backend", "River+" + other, "--store", strings.Replace(store, "postgres:", "Postgres:", 1)}, makes: madeSchemas,
 			leaves: func(t *testing.T, _ string) { checkNoSchemas(t, other) }},
 	}
 	for _, c := range cases {

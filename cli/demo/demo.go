@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -49,7 +50,7 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	c.Backend = cmp.Or(c.Backend, Asynq)
+	c.Store, c.Backend = lowerScheme(c.Store), lowerScheme(cmp.Or(c.Backend, Asynq))
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -62,6 +63,15 @@ func (c *Config) setDefaults() {
 	if len(c.Events) == 0 {
 		c.Events = madeUpEvents()
 	}
+}
+
+// lowerScheme writes a URL's scheme the way that every library reads it.
+func lowerScheme(rawURL string) string {
+	name, _, ok := strings.Cut(rawURL, ":")
+	if !ok {
+		return rawURL
+	}
+	return strings.ToLower(name) + rawURL[len(name):]
 }
 
 // Run runs the demo, removes all that it made, and returns its ledger. An error
@@ -124,7 +134,7 @@ func startParts(ctx context.Context, parts *errgroup.Group, config Config, own n
 	for _, lane := range own.lanes() {
 		consumers = append(consumers, queues[lane])
 		r, err := relay.New(relay.Config{
-			Store: outbox, Backend: queues[lane], Lane: lane, Poll: poll, Logger: config.Logger, Observer: count.observe,
+			Store: outbox.Store, Backend: queues[lane], Lane: lane, Poll: poll, Logger: config.Logger, Observer: count.observe,
 		})
 		if err != nil {
 			return err
@@ -133,7 +143,7 @@ func startParts(ctx context.Context, parts *errgroup.Group, config Config, own n
 	}
 	for range 2 {
 		w, err := worker.New(worker.Config{
-			Store: outbox, Backend: waybill.Join(consumers...), Slots: slots, Drain: 2 * shortLease, Logger: config.Logger, Observer: count.observe,
+			Store: outbox.Store, Backend: waybill.Join(consumers...), Slots: slots, Drain: 2 * shortLease, Logger: config.Logger, Observer: count.observe,
 		})
 		if err != nil {
 			return err

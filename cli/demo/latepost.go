@@ -11,7 +11,8 @@ import (
 
 // latePost is a task queue that keeps some messages longer than their lease. The
 // relay takes the row for lost and sends another message; the late copy then
-// finds its claim gone and does nothing.
+// finds its claim gone and does nothing. It hides what else the queue can do: what
+// comes late is in no transaction.
 type latePost struct {
 	wire.Queue
 	stop <-chan struct{} // the end of the demo: what is late by then stays away

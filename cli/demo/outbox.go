@@ -17,9 +17,9 @@ const connections = 10
 // outbox is a store of the demo's own, and the table beside it that the
 // transactional receiver writes to.
 type outbox struct {
-	wire.Store
-	table table
-	url   string
+	wire.Store // hand this on: it can do more than its type says
+	table      table
+	url        string
 }
 
 // openOutbox makes a schema in the database that is named, or a file in a folder

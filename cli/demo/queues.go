@@ -80,7 +80,7 @@ func placeQueues(config Config, own names, outbox *outbox, leave *cleanup) (plac
 		address, err := startRedis(leave)
 		return place{url: "redis://" + address + "?read_timeout=10s"}, err
 	}
-	scheme, _, _ := strings.Cut(strings.ToLower(config.Backend), ":")
+	scheme, _, _ := strings.Cut(config.Backend, ":")
 	switch scheme {
 	case Local:
 		return place{url: withColon(config.Backend)}, nil
