@@ -2,6 +2,7 @@ package river_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func TestConsumeWaitsForTables(t *testing.T) {
 	}
 }
 
-// An outage is a handful of lines, however long it is.
+// An outage is one line of each kind, however long it is.
 func TestOutageDoesNotFloodTheLog(t *testing.T) {
 	t.Parallel()
 	q := newPostgresQueue(t)
@@ -72,10 +73,15 @@ func TestOutageDoesNotFloodTheLog(t *testing.T) {
 		t.Error(err)
 	}
 	log.Want(t, 1, "level=WARN", "Error fetching jobs")
-	if lines := log.Lines("level=WARN"); len(lines) > 6 {
-		t.Errorf("%d warnings: %q", len(lines), lines)
-	}
 	log.Want(t, 0, "level=ERROR")
+	said := make(map[string]int) // each part of River may say it once
+	for _, line := range log.Lines("level=WARN") {
+		_, detail, _ := strings.Cut(line, `detail="`)
+		detail, _, _ = strings.Cut(detail, `"`)
+		if said[detail]++; said[detail] > 1 {
+			t.Errorf("%d warnings of one kind: %s", said[detail], line)
+		}
+	}
 }
 
 // A consumer whose database hangs from the beginning can be ended.
