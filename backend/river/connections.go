@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	queue "github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 )
 
 // open makes a client on a pool of its own: however busy River is, the store's
@@ -25,7 +24,7 @@ func (p *postgres) open(config *queue.Config) (*session, error) {
 	}
 	settings := *config
 	settings.Schema = p.schema
-	client, err := queue.NewClient(riverpgxv5.New(pool), &settings)
+	client, err := queue.NewClient(newWorkDriver(pool), &settings)
 	if err != nil {
 		pool.Close()
 		return nil, err
