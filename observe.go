@@ -19,20 +19,26 @@ type Observation struct {
 	Lane       string
 	Receiver   string
 	DeliveryID int64
-	Count      int           // rows, for what happens to a batch
-	Status     Status        // ObservedAck: the outcome that landed
-	Deferred   bool          // ObservedAck: failed without spending an attempt
-	Refusal    Refusal       // ObservedRefusal
-	Elapsed    time.Duration // ObservedTake: since the hand-off; ObservedRun: the run
-	Err        error
+	Site       Site    // ObservedEnqueue: whose queue
+	Count      int     // rows, for what happens to a batch
+	Status     Status  // ObservedAck: the outcome that landed
+	Deferred   bool    // ObservedAck: failed without spending an attempt
+	Refusal    Refusal // ObservedRefusal
+	// Elapsed is, of ObservedPass, the pass; of ObservedTake, the time since the
+	// hand-off; of ObservedRun, the run; of ObservedAck, the time from when the
+	// delivery became owed to the end of its run, zero where it was settled
+	// without one.
+	Elapsed time.Duration
+	Err     error
 }
 
 // ObservationKind says what happened.
 type ObservationKind string
 
 const (
+	ObservedPass     ObservationKind = "pass"      // a relay's loop went round: it claimed Count rows, or Err says why not
 	ObservedClaim    ObservationKind = "claim"     // a relay claimed Count rows
-	ObservedEnqueue  ObservationKind = "enqueue"   // the queue accepted Count messages
+	ObservedEnqueue  ObservationKind = "enqueue"   // the queue accepted Count messages, or Err says why it is not well
 	ObservedGiveBack ObservationKind = "give_back" // Count rows were given back unrun
 	ObservedTake     ObservationKind = "take"      // a worker took a row
 	ObservedRefusal  ObservationKind = "refusal"   // a message was refused by its row

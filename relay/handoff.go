@@ -30,6 +30,7 @@ func (r *Relay) handOff(ctx context.Context, route *route, rows []waybill.Claime
 	if err != nil {
 		wait := route.failed(err)
 		r.sweepBy(route.retryAt)
+		r.config.Observer.Observe(waybill.Observation{Kind: waybill.ObservedEnqueue, Lane: r.config.Lane, Site: route.site, Err: err})
 		r.log.Error("queue is not well, claiming stops", "site", string(route.site), "error", err, "again_in", wait.Round(time.Millisecond).String())
 	} else if route.failures > 0 {
 		route.recovered()
@@ -111,7 +112,9 @@ func (r *Relay) sortResults(route *route, messages []waybill.Message, results []
 		r.log.Warn("messages may or may not be in the queue, their rows wait for their leases", "messages", unknown, "site", string(route.site))
 	}
 	route.accepted += accepted
-	r.observe(waybill.ObservedEnqueue, accepted)
+	if accepted > 0 {
+		r.config.Observer.Observe(waybill.Observation{Kind: waybill.ObservedEnqueue, Lane: r.config.Lane, Site: route.site, Count: accepted})
+	}
 	return back
 }
 

@@ -159,9 +159,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer r.log.Info("relay stopped")
 	failures := 0
 	for n := 1; ctx.Err() == nil; n++ {
+		started := time.Now()
 		claimed, err := r.pass(ctx, r.config.BatchSize)
-		if err != nil && !errors.Is(err, context.Canceled) {
-			r.log.Error("pass did not succeed", "error", err)
+		if !errors.Is(err, context.Canceled) {
+			r.passed(claimed, time.Since(started), err)
 		}
 		switch {
 		case n == r.config.Passes:
@@ -177,6 +178,16 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// passed accounts for a pass of Run.
+func (r *Relay) passed(claimed int, elapsed time.Duration, err error) {
+	r.config.Observer.Observe(waybill.Observation{
+		Kind: waybill.ObservedPass, Lane: r.config.Lane, Count: claimed, Elapsed: elapsed, Err: err,
+	})
+	if err != nil {
+		r.log.Error("pass did not succeed", "error", err)
+	}
 }
 
 // Once claims what is due now and hands it off, then returns how many messages the

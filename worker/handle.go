@@ -83,7 +83,9 @@ func (w *Worker) giveBackLater(message waybill.Message, why string, attrs ...any
 // and with it every slot that waits: a queue that is not consumed loses nothing,
 // whereas one that is drained into failed takes has to be filled again.
 func (w *Worker) take(messages []waybill.Message) ([]waybill.Taken, error) {
+	defer w.taking.end()
 	for try := 0; ; try++ {
+		w.taking.begin()
 		answers, err := waybill.Take(w.runs, w.store, w.id, messages)
 		if err == nil {
 			return answers, nil
@@ -98,7 +100,9 @@ func (w *Worker) take(messages []waybill.Message) ([]waybill.Taken, error) {
 // giveBack is the flush of give-backs. It is tried once: whatever it cannot
 // release waits for its lease.
 func (w *Worker) giveBack(rows []waybill.GiveBack) ([]struct{}, error) {
+	defer w.givingBack.end()
 	for rest := rows; len(rest) > 0; {
+		w.givingBack.begin()
 		var batch []waybill.GiveBack
 		batch, rest = distinct(rest)
 		ids, err := w.store.GiveBack(w.writes, batch)

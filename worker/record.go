@@ -10,7 +10,9 @@ import (
 // never dropped: the store is asked again until it answers, or the worker is out
 // of time. Meanwhile the bound on unacknowledged rows holds the slots back.
 func (w *Worker) record(acks []waybill.Ack) ([]bool, error) {
+	defer w.recording.end()
 	for try := 0; ; try++ {
+		w.recording.begin()
 		landed, err := waybill.Record(w.writes, w.store, acks)
 		if err == nil {
 			return landed, nil
@@ -27,7 +29,7 @@ func (w *Worker) recorded(r run, outcome waybill.Outcome) {
 	d := r.delivery
 	w.observer.Observe(waybill.Observation{
 		Kind: waybill.ObservedAck, Receiver: d.Receiver, DeliveryID: d.ID,
-		Status: outcome.Status, Deferred: outcome.Deferred, Err: r.err,
+		Status: outcome.Status, Deferred: outcome.Deferred, Elapsed: r.at.Sub(d.DueAt), Err: r.err,
 	})
 	if outcome.Status == waybill.Succeeded {
 		w.log.Debug("delivery succeeded", "delivery_id", d.ID, "receiver", d.Receiver, "attempt", d.Attempt)

@@ -69,6 +69,8 @@ type Worker struct {
 	acks      *batcher[waybill.Ack, bool]
 	giveBacks *batcher[waybill.GiveBack, struct{}]
 
+	taking, recording, givingBack step // what the flushers are at
+
 	stopping context.Context         // ends when Run's context does: take nothing more
 	runs     context.Context         // ends when the drain is over: every run's parent
 	cutOff   context.CancelCauseFunc // ends runs
