@@ -174,10 +174,10 @@ func (c *Config) complete() error {
 		return fmt.Errorf("queue type %q: want %s or %s", c.Type, quorum, classic)
 	}
 	if c.Passive && c.Strict {
-		return errors.New("Passive and Strict exclude each other: how a queue was declared is not known without declaring it")
+		return errors.New("it can be either Passive or Strict: how a queue was declared is not known without declaring it")
 	}
 	if c.Expiration < 0 || c.Expiration > 0 && c.Expiration < time.Millisecond {
-		return fmt.Errorf("Expiration %s: want 0 or at least 1ms", c.Expiration)
+		return fmt.Errorf("want an Expiration of 0 or at least 1ms, not %s", c.Expiration)
 	}
 	if err := c.completeDurations(); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (c *Config) completeDurations() error {
 		}
 	}
 	if c.Heartbeat < time.Second || c.Heartbeat%time.Second != 0 {
-		return fmt.Errorf("Heartbeat %s: want whole seconds", c.Heartbeat)
+		return fmt.Errorf("want a Heartbeat of whole seconds, not %s", c.Heartbeat)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package amqp_test
 
 import (
+	"log/slog"
 	"net/url"
 	"strings"
 	"testing"
@@ -87,6 +88,9 @@ func proxied(t testing.TB, brokerURL string) (*fault.Proxy, string) {
 // open returns a Backend that is closed when the test ends.
 func open(t testing.TB, config amqp.Config) *amqp.Backend {
 	t.Helper()
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
 	b, err := amqp.New(config)
 	if err != nil {
 		t.Fatal(err)

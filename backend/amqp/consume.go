@@ -79,7 +79,9 @@ func waitFor(group *sync.WaitGroup, limit time.Duration) bool {
 // subscriber is a session for receiving.
 type subscriber struct {
 	*session
+	topology *topology
 	channels []*channel
+	idle     idle
 }
 
 // channel is one that several slots share. Acknowledgements may go side by side,
@@ -95,7 +97,7 @@ func (b *Backend) openSubscriber(ctx context.Context, slots int) (*subscriber, e
 	if err != nil {
 		return nil, err
 	}
-	l := &subscriber{session: s}
+	l := &subscriber{session: s, topology: b.topology}
 	err = b.topology.ensure(ctx, s)
 	for n := 0; n < slots && err == nil; n += slotsPerChannel {
 		err = s.call(ctx, rpcTimeout, "open a channel", l.addChannel)
@@ -162,11 +164,13 @@ func (l *subscriber) subscribe(ctx context.Context, queue string, index int) (*s
 		l.fail(err)
 		return nil, err
 	}
+	l.idle.add(s)
 	return s, nil
 }
 
 // cancel ends the subscription and puts back what came and was not handed over.
 func (s *subscription) cancel(timeout time.Duration) {
+	s.link.idle.remove(s)
 	if !s.askCancel(timeout) {
 		return // what came is the broker's again
 	}

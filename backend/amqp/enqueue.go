@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/waybill-go/waybill"
 )
@@ -11,6 +12,14 @@ import (
 // batchSize is how many messages wait for the broker's word together. A quorum
 // queue gains little from more, and the library little enough from that many.
 const batchSize = 500
+
+// What a publisher younger than youth is refused is sent so many times in all, with
+// such a wait between.
+const (
+	tries     = 3
+	retryWait = 200 * time.Millisecond
+	youth     = 5 * time.Second
+)
 
 // Enqueue publishes the messages, 500 at a time, and waits for the broker's word on
 // each. A message that the broker returned, because the queue is gone, or would not
@@ -47,15 +56,66 @@ func (b *Backend) enqueue(ctx context.Context, messages []waybill.Message, resul
 	}
 	for start := 0; start < len(messages); start += batchSize {
 		end := min(start+batchSize, len(messages))
-		p, err := b.publisher(ctx)
-		if err != nil {
-			return err
-		}
-		if err := p.publish(ctx, messages[start:end], results[start:end]); err != nil {
+		if err := b.enqueueBatch(ctx, messages[start:end], results[start:end]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// enqueueBatch sends up to batchSize messages. A quorum queue that was declared a
+// moment ago refuses what comes until it has a leader, so what a young publisher
+// is refused is sent again.
+func (b *Backend) enqueueBatch(ctx context.Context, messages []waybill.Message, results []waybill.Result) error {
+	p, err := b.publisher(ctx)
+	if err != nil {
+		return err
+	}
+	err = p.publish(ctx, messages, results)
+	for try := 1; try < tries && time.Since(p.opened) < youth; try++ {
+		again := refusals(results)
+		if len(again) == 0 {
+			return err
+		}
+		select {
+		case <-time.After(retryWait):
+		case <-ctx.Done():
+			return err
+		}
+		if p, err = b.publisher(ctx); err != nil {
+			return err
+		}
+		err = p.publishAgain(ctx, again, messages, results)
+	}
+	return err
+}
+
+// refusals returns which messages the queue would not take.
+func refusals(results []waybill.Result) []int {
+	var refused []int
+	for i, result := range results {
+		if errors.Is(result.Err, errNacked) {
+			refused = append(refused, i)
+		}
+	}
+	return refused
+}
+
+// publishAgain publishes some of the messages.
+func (p *publisher) publishAgain(ctx context.Context, some []int, messages []waybill.Message, results []waybill.Result) error {
+	part := make([]waybill.Message, len(some))
+	for i, n := range some {
+		part[i] = messages[n]
+	}
+	answers := waybill.AllResults(len(some), waybill.EnqueueRefused, errNacked)
+	err := p.publish(ctx, part, answers)
+	for i, n := range some {
+		results[n] = answers[i]
+	}
+	if errors.Is(err, errNacked) && len(some) < len(messages) {
+		return nil // others it took
+	}
+	return err
 }
 
 // publisher returns one that may send.

@@ -14,13 +14,20 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
-// recheckWait is how long after a look for the queue the next is made.
-const recheckWait = 5 * time.Second
+const (
+	// recheckDelay is how long after a message was returned the queue is looked
+	// for. A broker whose queue is declared again the moment it was deleted may
+	// forget to tell the consumers, who then wait on the old one for good.
+	recheckDelay = time.Second
+	// recheckWait is how long after such a look the next is made.
+	recheckWait = 5 * time.Second
+)
 
 // publisher is a session for sending. Its channel publishes and does nothing else.
 type publisher struct {
 	*session
 	backend *Backend
+	opened  time.Time
 	channel *amqp.Channel
 	returns chan amqp.Return // messages that no queue took; told before their confirms
 	alarm   alarm
@@ -37,7 +44,7 @@ func (b *Backend) openPublisher(ctx context.Context) (*publisher, error) {
 		return nil, err
 	}
 	p := &publisher{
-		session: s, backend: b,
+		session: s, backend: b, opened: time.Now(),
 		returns: make(chan amqp.Return, batchSize), // there is room for all of a batch
 		recheck: make(chan struct{}, 1),
 	}
@@ -92,7 +99,7 @@ func (p *publisher) serve(ctx context.Context) error {
 			return p.cause
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Until(last.Add(recheckWait))):
+		case <-time.After(max(recheckDelay, time.Until(last.Add(recheckWait)))):
 		}
 		last = time.Now()
 		if err := p.backend.topology.ensure(ctx, p.session); err != nil && p.alive() {
@@ -227,7 +234,7 @@ func (b *Backend) publishing(message waybill.Message) (amqp.Publishing, error) {
 // await waits for the confirms: for all, or until the session is dead, or until an
 // alarm is raised, which it returns. Nothing is confirmed as long as that lasts.
 func (p *publisher) await(sendings []*sending) error {
-	raised, err := p.alarm.state()
+	raised, _ := p.alarm.state()
 	for _, s := range sendings {
 		select {
 		case <-s.confirm.Done():
@@ -239,15 +246,17 @@ func (p *publisher) await(sendings []*sending) error {
 		case <-p.dead:
 			return nil
 		case <-raised:
-			_, err = p.alarm.state()
-			if err == nil {
-				err = ErrBlocked // and over again
+			if _, err := p.alarm.state(); err != nil {
+				return err
 			}
-			return err
+			return ErrBlocked // and it is over again
 		}
 	}
 	return nil
 }
+
+// errNacked is why a message was refused, and all of a batch.
+var errNacked = errors.New("the broker refuses it: the queue is full, or cannot store it now")
 
 // settle says what became of each message, once the wait is over. It returns an
 // error if the queue took none.
@@ -265,6 +274,9 @@ func (p *publisher) settle(sendings []*sending, blocked error) error {
 		}
 	}
 	closed := p.channel.IsClosed()
+	if closed {
+		<-p.dead // it is about to be told
+	}
 	returned := p.drainReturns()
 	for i, s := range sendings {
 		reply, isReturned := returned[s.id]
@@ -277,11 +289,10 @@ func (p *publisher) settle(sendings []*sending, blocked error) error {
 			p.spoilt = true
 			*s.result = waybill.Result{Status: waybill.EnqueueUnknown, Err: blocked}
 		case open[i] || !s.confirm.Acked() && closed:
-			*s.result = waybill.Result{Status: waybill.EnqueueUnknown, Err: p.why()}
+			*s.result = waybill.Result{Status: waybill.EnqueueUnknown, Err: p.cause}
 		case !s.confirm.Acked():
-			err := errors.New("the broker refused it: the queue is full, or cannot store it")
-			*s.result = waybill.Result{Status: waybill.EnqueueRefused, Err: err}
-			refused = fmt.Errorf("queue %s: %w", p.backend.queue, err)
+			*s.result = waybill.Result{Status: waybill.EnqueueRefused, Err: errNacked}
+			refused = errNacked
 		default:
 			*s.result = waybill.Result{Status: waybill.EnqueueAccepted}
 			accepted++
@@ -297,14 +308,6 @@ func (p *publisher) settle(sendings []*sending, blocked error) error {
 		return nil
 	}
 	return refused
-}
-
-// why returns why the broker's word did not come.
-func (p *publisher) why() error {
-	if !p.alive() {
-		return p.cause
-	}
-	return amqp.ErrClosed // and the session is about to be told
 }
 
 func (p *publisher) drainReturns() map[string]amqp.Return {

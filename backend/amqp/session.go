@@ -45,6 +45,9 @@ func (s *session) watchEnd(what string, ended <-chan *amqp.Error) {
 		if !ok {
 			err = amqp.ErrClosed
 		}
+		if s.conn.IsClosed() {
+			what = "connection" // and the channel with it
+		}
 		s.fail(fmt.Errorf("%s to %s ended: %w", what, s.place, err))
 	})
 }

@@ -52,6 +52,7 @@ func (s *slot) receive(ctx context.Context, subscription *subscription) {
 				subscription.link.fail(errCancelled)
 				return
 			}
+			subscription.link.idle.remove(subscription)
 			if ctx.Err() != nil {
 				subscription.cancel(cancelTimeout)
 				_ = d.Nack(false, true)
@@ -60,6 +61,7 @@ func (s *slot) receive(ctx context.Context, subscription *subscription) {
 			if !s.deliver(ctx, subscription, d) {
 				return
 			}
+			subscription.link.idle.add(subscription)
 		}
 	}
 }

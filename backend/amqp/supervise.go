@@ -43,6 +43,7 @@ type supervisor[L link] struct {
 	phase    phase
 	link     L
 	err      error         // the last failure
+	failed   int           // how many tries have failed
 	earliest time.Time     // while resting: no try before that, whoever asks
 	changed  chan struct{} // closed when any of this changes
 }
@@ -111,7 +112,12 @@ func (s *supervisor[L]) run() {
 				wait = lastWait
 				earliest = time.Now().Add(wait)
 			}
-			s.set(func() { s.phase, s.err, s.earliest = resting, err, earliest })
+			s.set(func() {
+				s.phase, s.err, s.earliest = resting, err, earliest
+				if !opened {
+					s.failed++
+				}
+			})
 			s.report(failures, refusals, err, wait)
 			if opened {
 				link.close()
@@ -201,6 +207,7 @@ type state[L link] struct {
 	phase    phase
 	link     L
 	err      error
+	failed   int
 	earliest time.Time
 	changed  <-chan struct{}
 }
@@ -208,7 +215,7 @@ type state[L link] struct {
 func (s *supervisor[L]) look() state[L] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return state[L]{s.phase, s.link, s.err, s.earliest, s.changed}
+	return state[L]{s.phase, s.link, s.err, s.failed, s.earliest, s.changed}
 }
 
 // await waits for a link that is up, until ctx ends. It returns false then.
@@ -235,6 +242,7 @@ func (s *supervisor[L]) await(ctx context.Context) (L, bool) {
 func (s *supervisor[L]) current(ctx context.Context) (L, error) {
 	s.start()
 	var none L
+	before := s.look().failed
 	for {
 		now := s.look()
 		switch {
@@ -242,7 +250,7 @@ func (s *supervisor[L]) current(ctx context.Context) (L, error) {
 			return none, ErrClosed
 		case now.phase == up && now.link.alive():
 			return now.link, nil
-		case now.phase == resting && time.Now().Before(now.earliest):
+		case now.phase == resting && (now.failed > before || time.Now().Before(now.earliest)):
 			return none, fmt.Errorf("%w: %w", ErrUnavailable, now.err)
 		case now.phase == resting:
 			select {

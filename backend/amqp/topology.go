@@ -31,7 +31,7 @@ type topology struct {
 // otherwise will do, and so will one that this user may not declare.
 func (t *topology) ensure(ctx context.Context, s *session) error {
 	if t.passive {
-		if err := t.look(ctx, s); err != nil {
+		if _, err := t.look(ctx, s); err != nil {
 			return fmt.Errorf("%w; it is for somebody else to declare, because of passive", err)
 		}
 		return nil
@@ -44,7 +44,7 @@ func (t *topology) ensure(ctx context.Context, s *session) error {
 	if err == nil || !s.alive() {
 		return err
 	}
-	if t.look(ctx, s) != nil {
+	if _, lookErr := t.look(ctx, s); lookErr != nil {
 		return err
 	}
 	switch {
@@ -58,13 +58,14 @@ func (t *topology) ensure(ctx context.Context, s *session) error {
 	return nil
 }
 
-// look returns an error if the queue is not there. It needs no permission, and
-// tells nothing of how the queue was declared.
-func (t *topology) look(ctx context.Context, s *session) error {
-	return s.aside(ctx, "look for queue "+t.queue, func(channel *amqp.Channel) error {
-		_, err := channel.QueueDeclarePassive(t.queue, true, false, false, false, nil)
+// look returns what the broker says of the queue, or an error if it is not there.
+// It needs no permission, and tells nothing of how the queue was declared.
+func (t *topology) look(ctx context.Context, s *session) (queue amqp.Queue, err error) {
+	err = s.aside(ctx, "look for queue "+t.queue, func(channel *amqp.Channel) (err error) {
+		queue, err = channel.QueueDeclarePassive(t.queue, true, false, false, false, nil)
 		return err
 	})
+	return queue, err
 }
 
 // knownClassic reports whether the broker has confirmed that the queue is a

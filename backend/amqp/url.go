@@ -84,8 +84,9 @@ func splitURLs(text string) []string {
 	var urls []string
 	start := 0
 	for i := range text {
-		rest := text[i:]
-		if strings.HasPrefix(rest, ",amqp://") || strings.HasPrefix(rest, ",amqps://") {
+		rest, isComma := strings.CutPrefix(text[i:], ",")
+		rest = strings.TrimSpace(rest)
+		if isComma && (strings.HasPrefix(rest, "amqp://") || strings.HasPrefix(rest, "amqps://")) {
 			urls = append(urls, strings.TrimSpace(text[start:i]))
 			start = i + 1
 		}
@@ -135,7 +136,7 @@ func parseEndpoint(raw string) (endpoint, error) {
 	}
 	return endpoint{
 		url:     raw,
-		place:   net.JoinHostPort(parsed.Host, strconv.Itoa(parsed.Port)) + ", vhost " + strconv.Quote(parsed.Vhost),
+		place:   net.JoinHostPort(parsed.Host, strconv.Itoa(parsed.Port)) + ", vhost " + parsed.Vhost,
 		timeout: time.Duration(parsed.ConnectionTimeout) * time.Millisecond,
 	}, nil
 }

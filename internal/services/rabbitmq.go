@@ -53,6 +53,75 @@ func RabbitMQ(t testing.TB) string {
 	return own.String()
 }
 
+// Broker is what a test may have done to the virtual host it got from [RabbitMQ].
+type Broker struct {
+	t     testing.TB
+	url   *url.URL
+	api   *management
+	vhost string
+}
+
+// BrokerOf returns the broker behind a URL that RabbitMQ returned.
+func BrokerOf(t testing.TB, amqpURL string) *Broker {
+	t.Helper()
+	u, err := url.Parse(amqpURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := newManagement(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Broker{t: t, url: u, api: api, vhost: strings.TrimPrefix(u.Path, "/")}
+}
+
+// CloseConnections has the broker close the connections whose name ends so, and
+// returns how many those were. One that was just made may not be listed yet.
+func (b *Broker) CloseConnections(suffix string) int {
+	b.t.Helper()
+	var list []struct {
+		Name       string `json:"name"`
+		Properties struct {
+			Name string `json:"connection_name"`
+		} `json:"client_properties"`
+	}
+	b.do(http.MethodGet, "/api/vhosts/"+b.vhost+"/connections", "", &list)
+	n := 0
+	for _, connection := range list {
+		if strings.HasSuffix(connection.Properties.Name, suffix) &&
+			b.api.do(http.MethodDelete, "/api/connections/"+url.PathEscape(connection.Name), "", nil) == nil { // else it is closed already
+			n++
+		}
+	}
+	return n
+}
+
+// Policy sets a policy for all queues; its definition is JSON.
+func (b *Broker) Policy(definition string) {
+	b.t.Helper()
+	b.do(http.MethodPut, "/api/policies/"+b.vhost+"/all", `{"pattern":".*","definition":`+definition+`}`, nil)
+}
+
+// User returns the URL of a user made for this test who may only configure, write
+// and read what these patterns match.
+func (b *Broker) User(configure, write, read string) string {
+	b.t.Helper()
+	name, password := fresh(), random(12)
+	b.do(http.MethodPut, "/api/users/"+name, fmt.Sprintf(`{"password":%q,"tags":""}`, password), nil)
+	b.t.Cleanup(func() { b.do(http.MethodDelete, "/api/users/"+name, "", nil) })
+	b.do(http.MethodPut, "/api/permissions/"+b.vhost+"/"+name, fmt.Sprintf(`{"configure":%q,"write":%q,"read":%q}`, configure, write, read), nil)
+	u := *b.url
+	u.User = url.UserPassword(name, password)
+	return u.String()
+}
+
+func (b *Broker) do(method, path, body string, out any) {
+	b.t.Helper()
+	if err := b.api.do(method, path, body, out); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // management is the HTTP interface of the test server's management plugin.
 type management struct {
 	base, user, password string

@@ -1,0 +1,169 @@
+package amqp_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/amqp"
+)
+
+// lane of the tests that have a vhost of their own.
+const (
+	lane  = "mail"
+	queue = "waybill-mail"
+)
+
+func messages(first, n int) []waybill.Message {
+	all := make([]waybill.Message, n)
+	for i := range all {
+		all[i] = waybill.Message{DeliveryID: int64(first + i), Claim: waybill.Claim{By: "relay:1:ab", At: 1_764_500_000_000_001}}
+	}
+	return all
+}
+
+// enqueue wants every message accepted.
+func enqueue(t testing.TB, b *amqp.Backend, batch []waybill.Message) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	results, err := b.Enqueue(ctx, batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatuses(t, results, len(batch), waybill.EnqueueAccepted)
+}
+
+// wantStatuses wants n results, each of one of these statuses and with a reason
+// unless accepted. It returns how many there are of each.
+func wantStatuses(t testing.TB, results []waybill.Result, n int, statuses ...waybill.EnqueueStatus) map[waybill.EnqueueStatus]int {
+	t.Helper()
+	if len(results) != n {
+		t.Fatalf("%d results for %d messages", len(results), n)
+	}
+	counts := make(map[waybill.EnqueueStatus]int)
+	for i, result := range results {
+		counts[result.Status]++
+		wanted := false
+		for _, status := range statuses {
+			wanted = wanted || result.Status == status
+		}
+		if !wanted || (result.Err == nil) != (result.Status == waybill.EnqueueAccepted) {
+			t.Fatalf("message %d: %s (%v), want %v", i, result.Status, result.Err, statuses)
+		}
+	}
+	return counts
+}
+
+// recover waits until a message is accepted again.
+func recovered(t testing.TB, b *amqp.Backend, batch []waybill.Message) {
+	t.Helper()
+	eventually(t, "messages are accepted again", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := b.Enqueue(ctx, batch)
+		return err == nil
+	})
+}
+
+// eventually is patient: a node may take a while to start.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited a minute in vain: %s", what)
+		}
+	}
+}
+
+// consuming runs Consume in the background; end cancels it and returns its error.
+func consuming(t testing.TB, b *amqp.Backend, concurrency int, handle waybill.Handler) (end func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Consume(ctx, concurrency, handle) }()
+	end = sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(time.Minute):
+			return errors.New("consume did not end in a minute")
+		}
+	})
+	t.Cleanup(func() {
+		if err := end(); err != nil {
+			t.Errorf("consume: %v", err)
+		}
+	})
+	return end
+}
+
+// handled counts what a handler was given.
+type handled struct {
+	gate          chan struct{} // calls wait for it, if not nil
+	running, most atomic.Int64
+
+	mu   sync.Mutex
+	came map[int64]int
+}
+
+func (h *handled) handle(_ context.Context, m waybill.Message) error {
+	n := h.running.Add(1)
+	defer h.running.Add(-1)
+	for old := h.most.Load(); n > old && !h.most.CompareAndSwap(old, n); old = h.most.Load() {
+	}
+	h.mu.Lock()
+	if h.came == nil {
+		h.came = make(map[int64]int)
+	}
+	h.came[m.DeliveryID]++
+	h.mu.Unlock()
+	if h.gate != nil {
+		<-h.gate
+	}
+	return nil
+}
+
+// different returns how many different messages came.
+func (h *handled) different() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.came)
+}
+
+// inQueue returns how many messages are ready and how many slots consume.
+func inQueue(t testing.TB, channel *amqp091.Channel, name string) (ready, consumers int) {
+	t.Helper()
+	q, err := channel.QueueDeclarePassive(name, true, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q.Messages, q.Consumers
+}
+
+// both runs a test on either type of queue.
+func both(t *testing.T, test func(t *testing.T, kind string)) {
+	for _, kind := range []string{"quorum", "classic"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, kind)
+		})
+	}
+}
+
+func wantError(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v, want one with %q", err, part)
+		}
+	}
+}
