@@ -22,6 +22,7 @@
 //     the rows, backend/asynq and backend/local carry the messages.
 //   - Take, Lease and Judge are the protocol's rules about a message, a running
 //     receiver and its returned error.
+//   - A Pause stops one lane, everywhere, until it ends or is ended.
 //
 // # Guarantees
 //

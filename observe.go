@@ -46,4 +46,6 @@ const (
 	ObservedExtend   ObservationKind = "extend"    // a lease was extended
 	ObservedLost     ObservationKind = "lost"      // a run lost its claim
 	ObservedAck      ObservationKind = "ack"       // an outcome was recorded
+	ObservedPause    ObservationKind = "pause"     // a relay found its lane paused
+	ObservedResume   ObservationKind = "resume"    // a relay found the pause of its lane over
 )

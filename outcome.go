@@ -28,6 +28,10 @@ func RetryAfter(wait time.Duration) error {
 // GiveUpAfter allows; a receiver that declares none spends an attempt, as with
 // RetryAfter. The wait is spread over one to two times what is asked, so that what
 // was deferred together does not return together.
+//
+// It also pauses the receiver's lane for the wait that is asked for, for every relay
+// and worker: a destination that throttles gets a lane of its own. A run for one
+// target of a fan-out puts off its own delivery and no other.
 func Defer(wait time.Duration) error {
 	if wait <= 0 {
 		return fmt.Errorf("defer %s: the wait must be positive", wait)
@@ -73,6 +77,7 @@ type Outcome struct {
 	Attempted bool          // the run spends an attempt
 	Deferred  bool          // the run spends neither an attempt nor a start
 	Wait      time.Duration // Failed: until the row is due again
+	Pause     time.Duration // Deferred: for how long the lane is paused; zero is not at all
 	Error     string        // valid UTF-8 without NUL, at most 2000 bytes
 	Notice    string        // for the log: what was asked for and not given, the same text each time
 }
@@ -125,6 +130,9 @@ func deferral(r *Receiver, d *Delivery, out Outcome, wait time.Duration, at time
 		wait, out.Notice = MaxRetryDelay, cutNotice
 	}
 	out.Wait = min(wait+time.Duration(random*float64(wait)), MaxRetryDelay)
+	if d.Target == "" {
+		out.Pause = wait
+	}
 	return out
 }
 

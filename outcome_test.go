@@ -29,9 +29,11 @@ func TestJudge(t *testing.T) {
 	dead := func(text string) waybill.Outcome {
 		return waybill.Outcome{Status: waybill.Dead, Attempted: true, Error: text}
 	}
-	deferred := func(wait time.Duration, text string) waybill.Outcome {
-		return waybill.Outcome{Status: waybill.Failed, Deferred: true, Wait: wait, Error: text}
+	// The lane is paused for what was asked for, the row waits half as long again.
+	deferredFor := func(pause, wait time.Duration, text string) waybill.Outcome {
+		return waybill.Outcome{Status: waybill.Failed, Deferred: true, Wait: wait, Pause: pause, Error: text}
 	}
+	deferred := func(text string) waybill.Outcome { return deferredFor(time.Minute, 90*time.Second, text) }
 	noticed := func(out waybill.Outcome, notice string) waybill.Outcome { out.Notice = notice; return out }
 
 	for _, c := range []struct {
@@ -64,19 +66,19 @@ func TestJudge(t *testing.T) {
 		{name: "retry after past the bound of deferrals", err: waybill.RetryAfter(time.Minute), giveUp: time.Hour, age: 2 * time.Hour, want: failed(time.Minute, "retry after 1m0s")},
 		{name: "retry after less than nothing", err: waybill.RetryAfter(-time.Second), want: failed(halfBackoff, "retry after -1s: the wait is negative")},
 
-		{name: "deferral", err: waybill.Defer(time.Minute), giveUp: time.Hour, want: deferred(90*time.Second, "deferred for 1m0s")},
-		{name: "deferral on the last attempt", err: waybill.Defer(time.Minute), attempt: 5, giveUp: time.Hour, want: deferred(90*time.Second, "deferred for 1m0s")},
-		{name: "deferral, with the reason", err: fmt.Errorf("throttled: %w", waybill.Defer(time.Minute)), giveUp: time.Hour, want: deferred(90*time.Second, "throttled: deferred for 1m0s")},
-		{name: "deferral just before the bound", err: waybill.Defer(time.Minute), giveUp: time.Hour, age: time.Hour - 1, want: deferred(90*time.Second, "deferred for 1m0s")},
+		{name: "deferral", err: waybill.Defer(time.Minute), giveUp: time.Hour, want: deferred("deferred for 1m0s")},
+		{name: "deferral on the last attempt", err: waybill.Defer(time.Minute), attempt: 5, giveUp: time.Hour, want: deferred("deferred for 1m0s")},
+		{name: "deferral, with the reason", err: fmt.Errorf("throttled: %w", waybill.Defer(time.Minute)), giveUp: time.Hour, want: deferred("throttled: deferred for 1m0s")},
+		{name: "deferral just before the bound", err: waybill.Defer(time.Minute), giveUp: time.Hour, age: time.Hour - 1, want: deferred("deferred for 1m0s")},
 		{name: "deferral at the bound exactly", err: waybill.Defer(time.Minute), giveUp: time.Hour, age: time.Hour,
 			want: waybill.Outcome{Status: waybill.Dead, Deferred: true, Error: "given up after 1h0m0s of deferrals (give-up-after 1h0m0s): deferred for 1m0s"}},
 		{name: "deferral past the bound", err: fmt.Errorf("throttled: %w", waybill.Defer(time.Minute)), giveUp: time.Hour, age: 90*time.Minute + 400*time.Millisecond,
 			want: waybill.Outcome{Status: waybill.Dead, Deferred: true, Error: "given up after 1h30m0s of deferrals (give-up-after 1h0m0s): throttled: deferred for 1m0s"}},
-		{name: "deferral spread beyond the longest", err: waybill.Defer(20 * time.Hour), giveUp: 48 * time.Hour, want: deferred(24*time.Hour, "deferred for 20h0m0s")},
+		{name: "deferral spread beyond the longest", err: waybill.Defer(20 * time.Hour), giveUp: 48 * time.Hour, want: deferredFor(20*time.Hour, 24*time.Hour, "deferred for 20h0m0s")},
 		{name: "deferral for more than the longest", err: waybill.Defer(30 * time.Hour), giveUp: 48 * time.Hour,
-			want: noticed(deferred(24*time.Hour, "deferred for 30h0m0s"), cut)},
+			want: noticed(deferredFor(24*time.Hour, 24*time.Hour, "deferred for 30h0m0s"), cut)},
 		{name: "deferral for as long as there is", err: waybill.Defer(math.MaxInt64), giveUp: 48 * time.Hour,
-			want: noticed(deferred(24*time.Hour, "deferred for 2562047h47m16.854775807s"), cut)},
+			want: noticed(deferredFor(24*time.Hour, 24*time.Hour, "deferred for 2562047h47m16.854775807s"), cut)},
 		{name: "deferral that counts", err: waybill.Defer(time.Minute), want: noticed(failed(time.Minute, "deferred for 1m0s"), uncounted)},
 		{name: "deferral that counts, on the last attempt", err: waybill.Defer(time.Minute), attempt: 5, want: noticed(dead("deferred for 1m0s"), uncounted)},
 		{name: "deferral that counts, for more than the longest", err: waybill.Defer(30 * time.Hour), want: noticed(failed(24*time.Hour, "deferred for 30h0m0s"), uncounted)},

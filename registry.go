@@ -132,18 +132,21 @@ func Keys(receivers []*Receiver) []string {
 	return keys
 }
 
-// Leases returns each receiver's own lease, sorted by key: what a take stamps.
+// Leases returns each receiver's own lease and its lane, sorted by key: what a take
+// stamps, and what may forbid it.
 func (r *Registry) Leases() []ReceiverLease {
 	receivers := r.sorted(func(*Receiver) bool { return true })
 	leases := make([]ReceiverLease, len(receivers))
 	for i, receiver := range receivers {
-		leases[i] = ReceiverLease{Receiver: receiver.Key, Lease: receiver.Lease}
+		leases[i] = ReceiverLease{Receiver: receiver.Key, Lane: receiver.Lane, Lease: receiver.Lease}
 	}
 	return leases
 }
 
-// ReceiverLease is the lease that a receiver's runs hold.
+// ReceiverLease is the lease that a receiver's runs hold, and the lane whose pause
+// stops them; no pause stops those without one.
 type ReceiverLease struct {
 	Receiver string
+	Lane     string
 	Lease    time.Duration
 }

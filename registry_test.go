@@ -87,8 +87,9 @@ func TestRegistryLanes(t *testing.T) {
 		t.Errorf("receivers in order of declaration (-want +got):\n%s", diff)
 	}
 	wantLeases := []waybill.ReceiverLease{
-		{Receiver: "a.receipt", Lease: 2 * time.Minute}, {Receiver: "audit", Lease: 3 * time.Minute}, {Receiver: "export", Lease: time.Hour},
-		{Receiver: "stock", Lease: waybill.DefaultLease}, {Receiver: "z.receipt", Lease: time.Minute},
+		{Receiver: "a.receipt", Lane: "mail", Lease: 2 * time.Minute}, {Receiver: "audit", Lane: "default", Lease: 3 * time.Minute},
+		{Receiver: "export", Lane: "bulk", Lease: time.Hour}, {Receiver: "stock", Lane: "default", Lease: waybill.DefaultLease},
+		{Receiver: "z.receipt", Lane: "mail", Lease: time.Minute},
 	}
 	if diff := cmp.Diff(wantLeases, reg.Leases()); diff != "" {
 		t.Errorf("leases (-want +got):\n%s", diff)

@@ -14,6 +14,8 @@ import (
 // never with the process's. In one call an id may stand only once; Take and
 // Record see to that.
 type Store interface {
+	Pauser
+
 	// Registry returns the declarations the store was opened with.
 	Registry() *Registry
 	// Check reports whether the schema is the one this release works with.
@@ -40,8 +42,9 @@ type Store interface {
 
 	// Take moves rows from a message's claim to the worker's, stamps the
 	// receiver's own lease and counts a start, only while the row is claimed
-	// under exactly the message's claim and its receiver is among the leases.
-	// It returns what it took, with the new claim; refused messages are absent.
+	// under exactly the message's claim, its receiver is among the leases, and
+	// the receiver's lane is not paused at that moment. It returns what it took,
+	// with the new claim; refused messages are absent.
 	// The lease is not a condition: a lapsed row that nobody claimed anew may
 	// still be taken.
 	Take(ctx context.Context, request TakeRequest) ([]*Delivery, error)
@@ -126,7 +129,7 @@ type GiveBack struct {
 type TakeRequest struct {
 	By       string // the worker's owner id
 	Messages []Message
-	Leases   []ReceiverLease // what the take stamps; other receivers are refused
+	Leases   []ReceiverLease // what the take stamps, and the lanes; other receivers are refused
 }
 
 // Extension asks for a longer lease.
@@ -190,6 +193,8 @@ type StatusReader interface {
 	// InFlight counts the claimed rows by receiver, at a cost that grows with them
 	// alone.
 	InFlight(ctx context.Context) ([]InFlight, error)
+	// Pauses returns the pauses in force, sorted by lane.
+	Pauses(ctx context.Context) ([]Pause, error)
 	// OwedEvents counts owed rows by receiver and event name.
 	OwedEvents(ctx context.Context) ([]OwedEvent, error)
 }

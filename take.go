@@ -20,6 +20,7 @@ const (
 	RefusedCancelled Refusal = "cancelled"        // the delivery was withdrawn
 	RefusedNoRow     Refusal = "no_row"           // there is no such delivery
 	RefusedReceiver  Refusal = "unknown_receiver" // this worker has no such receiver; the row is held as before
+	RefusedPaused    Refusal = "paused"           // the receiver's lane is paused; the row is held as before
 	RefusedUnclear   Refusal = "unclear"          // the row could not be asked why
 )
 
@@ -78,13 +79,13 @@ func takeRound(ctx context.Context, store Store, request TakeRequest, round []in
 		answer.Lease = NewLease(requested, Message{DeliveryID: d.ID, Claim: d.Claim}, d.Lease)
 		delete(at, d.ID)
 	}
-	classify(ctx, store, at, answers)
+	classify(ctx, store, request.Leases, at, answers)
 	return nil
 }
 
 // classify says why each of the remaining messages was refused, if the store can
 // be asked. That it cannot is no reason to give up what was taken.
-func classify(ctx context.Context, store Store, at map[int64]int, answers []Taken) {
+func classify(ctx context.Context, store Store, known []ReceiverLease, at map[int64]int, answers []Taken) {
 	if len(at) == 0 {
 		return
 	}
@@ -97,18 +98,21 @@ func classify(ctx context.Context, store Store, at map[int64]int, answers []Take
 	}
 	for _, row := range rows {
 		answer := &answers[at[row.ID]]
-		answer.Refused = refusal(row, answer.Message)
+		answer.Refused = refusal(row, answer.Message, known)
 	}
 }
 
-func refusal(row RowState, message Message) Refusal {
+func refusal(row RowState, message Message, known []ReceiverLease) Refusal {
 	switch {
 	case row.Status == Cancelled:
 		return RefusedCancelled
 	case !row.Status.Owed():
 		return RefusedSettled
-	case row.Status == Claimed && row.Claim == message.Claim:
-		return RefusedReceiver // all but the receiver matched
+	case row.Status == Claimed && row.Claim == message.Claim: // all but the receiver matched
+		if slices.ContainsFunc(known, func(lease ReceiverLease) bool { return lease.Receiver == row.Receiver }) {
+			return RefusedPaused
+		}
+		return RefusedReceiver
 	case row.HandedOffAt > message.Claim.At:
 		return RefusedReclaimed
 	case row.Status == Claimed && row.TakenAt == 0:

@@ -29,6 +29,7 @@ type shelf struct {
 	ackErr   error // told after the outcomes were written: the answer is lost
 	lookErr  error
 	takeHook func() // between a take and the look after it
+	paused   bool   // the lane of every receiver
 }
 
 const workerID = "worker:1"
@@ -68,7 +69,7 @@ func (s *shelf) Take(_ context.Context, request waybill.TakeRequest) ([]*waybill
 	for _, m := range request.Messages {
 		row, ok := s.rows[m.DeliveryID]
 		known := ok && slices.ContainsFunc(request.Leases, func(l waybill.ReceiverLease) bool { return l.Receiver == row.Receiver })
-		if !known || row.Status != waybill.Claimed || row.Claim != m.Claim {
+		if s.paused || !known || row.Status != waybill.Claimed || row.Claim != m.Claim {
 			continue
 		}
 		row.Claim = waybill.Claim{By: request.By, At: row.Claim.At + 1}
@@ -158,7 +159,7 @@ func TestTakeMovesTheClaimToTheWorker(t *testing.T) {
 			}
 		}
 		want := []waybill.TakeRequest{{
-			By: workerID, Leases: []waybill.ReceiverLease{{Receiver: "mail", Lease: time.Minute}},
+			By: workerID, Leases: []waybill.ReceiverLease{{Receiver: "mail", Lane: "default", Lease: time.Minute}},
 			Messages: []waybill.Message{message(2, relayClaim), message(1, relayClaim), message(3, relayClaim)},
 		}}
 		if diff := cmp.Diff(want, s.takes); diff != "" {
@@ -168,6 +169,21 @@ func TestTakeMovesTheClaimToTheWorker(t *testing.T) {
 			t.Errorf("looked at %v although nothing was refused", s.looked)
 		}
 	})
+}
+
+// A row of a paused lane is refused for that, and only if it would have been taken.
+func TestTakeOfAPausedLane(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.paused = true
+	s.rows[2].Status = waybill.Succeeded
+	s.rows[3].Receiver = "other"
+	delete(s.rows, 4)
+	got := refusals(s.take(t, message(1, relayClaim), message(2, relayClaim), message(3, relayClaim), message(4, relayClaim), message(5, staleClaim)))
+	want := []waybill.Refusal{waybill.RefusedPaused, waybill.RefusedSettled, waybill.RefusedReceiver, waybill.RefusedNoRow, waybill.RefusedReclaimed}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
 }
 
 func TestTakeSaysWhyARowRefused(t *testing.T) {

@@ -27,6 +27,8 @@ type Lane struct {
 	// handed off, by the database's clock and to the millisecond. It is 0, and
 	// never null, when none waits.
 	OldestWaitingSeconds float64 `json:"oldest_waiting_seconds"`
+	// Pause is null unless the lane is paused.
+	Pause *Pause `json:"pause"`
 }
 
 // Queue is what a lane's queue says of itself. A figure that it does not know is

@@ -63,8 +63,8 @@ func TestJSONOfLanes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := `[{"lane":"default","queue":null,"waiting":4,"running":2,"given_back":3,"oldest_waiting_seconds":90},` +
-			`{"lane":"mail","queue":` + c.want + `,"waiting":1,"running":1,"given_back":0,"oldest_waiting_seconds":1.5}]`
+		want := `[{"lane":"default","queue":null,"waiting":4,"running":2,"given_back":3,"oldest_waiting_seconds":90,"pause":null},` +
+			`{"lane":"mail","queue":` + c.want + `,"waiting":1,"running":1,"given_back":0,"oldest_waiting_seconds":1.5,"pause":null}]`
 		if string(got) != want {
 			t.Errorf("%s: JSON = %s\nwant   %s", name, got, want)
 		}

@@ -81,6 +81,10 @@ func Status(ctx context.Context, store waybill.StatusReader, reg *waybill.Regist
 	if err != nil {
 		return Report{}, fmt.Errorf("status: %w", err)
 	}
+	pauses, err := store.Pauses(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("status: %w", err)
+	}
 	now, err := store.Now(ctx) // last: a row cannot be due after it
 	if err != nil {
 		return Report{}, fmt.Errorf("status: %w", err)
@@ -88,6 +92,10 @@ func Status(ctx context.Context, store waybill.StatusReader, reg *waybill.Regist
 	report := Report{Receivers: []Receiver{}, UnknownReceivers: []string{}, UnknownEvents: []UnknownEvent{}}
 	report.Lanes = lanes(names, answers, inFlight, reg, now)
 	report.count(tallies, reg, now)
+	paused := pausesByLane(pauses)
+	for i := range report.Lanes {
+		report.Lanes[i].Pause = paused[report.Lanes[i].Lane]
+	}
 	for _, owed := range events {
 		receiver, ok := reg.Receiver(owed.Receiver)
 		if ok && !receiver.Accepts(owed.Event) {

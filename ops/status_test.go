@@ -21,6 +21,7 @@ type rows struct {
 	tallies []waybill.Tally
 	events  []waybill.OwedEvent
 	flight  []waybill.InFlight
+	pauses  []waybill.Pause
 	broken  string
 }
 
@@ -37,6 +38,7 @@ func (r rows) Tallies(context.Context) ([]waybill.Tally, error) { return r.talli
 func (r rows) InFlight(context.Context) ([]waybill.InFlight, error) {
 	return r.flight, r.fails("in flight")
 }
+func (r rows) Pauses(context.Context) ([]waybill.Pause, error) { return r.pauses, r.fails("pauses") }
 func (r rows) OwedEvents(context.Context) ([]waybill.OwedEvent, error) {
 	return r.events, r.fails("events")
 }
@@ -118,7 +120,7 @@ func TestJSONOfNothing(t *testing.T) {
 	}
 	want := `{"owed":0,"claimed":0,"succeeded":0,"failed":0,"dead":0,"orphaned":0,"cancelled":0,"oldest_owed_seconds":0,` +
 		`"receivers":[],"unknown_receivers":[],"unknown_events":[],` +
-		`"lanes":[{"lane":"default","queue":null,"waiting":0,"running":0,"given_back":0,"oldest_waiting_seconds":0}]}`
+		`"lanes":[{"lane":"default","queue":null,"waiting":0,"running":0,"given_back":0,"oldest_waiting_seconds":0,"pause":null}]}`
 	if string(got) != want {
 		t.Errorf("JSON = %s\nwant   %s", got, want)
 	}
@@ -174,7 +176,7 @@ Owed to receivers that are declared for another event, and left alone:
 
 func TestStatusOfAStoreThatIsDown(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{"now", "tallies", "events", "in flight"} {
+	for _, step := range []string{"now", "tallies", "events", "in flight", "pauses"} {
 		if _, err := ops.Status(context.Background(), rows{broken: step}, registry(t), nil); !errors.Is(err, errDown) {
 			t.Errorf("%s fails: Status returns %v", step, err)
 		}

@@ -24,6 +24,9 @@ func (r Report) WriteText(w io.Writer) error {
 	writeTable(&text, rows, 2)
 	text.WriteByte('\n')
 	writeLanes(&text, r.Lanes)
+	for _, lane := range r.Lanes {
+		writePause(&text, lane.Lane, lane.Pause)
+	}
 	if len(r.UnknownReceivers) > 0 {
 		keys := make([]string, len(r.UnknownReceivers))
 		for i, key := range r.UnknownReceivers {

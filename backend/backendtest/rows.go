@@ -3,6 +3,7 @@ package backendtest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -218,6 +219,16 @@ func (s *rows) Extend(_ context.Context, extensions []waybill.Extension) (ids []
 	}
 	return ids, nil
 }
+
+// No lane is ever paused here.
+
+func (s *rows) PauseLane(context.Context, waybill.PauseRequest) (waybill.Pause, error) {
+	return waybill.Pause{}, errors.New("these rows know no pauses")
+}
+
+func (s *rows) ResumeLane(context.Context, string) (bool, error) { return false, nil }
+
+func (s *rows) Pauses(context.Context) ([]waybill.Pause, error) { return nil, nil }
 
 func (s *rows) Ack(_ context.Context, acks []waybill.Ack) (ids []int64, err error) {
 	s.mu.Lock()

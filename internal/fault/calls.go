@@ -53,6 +53,18 @@ func (s *Store) Ack(ctx context.Context, acks []waybill.Ack) ([]int64, error) {
 	return through(ctx, s, "Ack", func() ([]int64, error) { return s.Inner.Ack(ctx, acks) })
 }
 
+func (s *Store) PauseLane(ctx context.Context, request waybill.PauseRequest) (waybill.Pause, error) {
+	return through(ctx, s, "PauseLane", func() (waybill.Pause, error) { return s.Inner.PauseLane(ctx, request) })
+}
+
+func (s *Store) ResumeLane(ctx context.Context, lane string) (bool, error) {
+	return through(ctx, s, "ResumeLane", func() (bool, error) { return s.Inner.ResumeLane(ctx, lane) })
+}
+
+func (s *Store) Pauses(ctx context.Context) ([]waybill.Pause, error) {
+	return through(ctx, s, "Pauses", func() ([]waybill.Pause, error) { return s.Inner.Pauses(ctx) })
+}
+
 func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context.Context, tx any) error) (bool, error) {
 	return through(ctx, s, "RunTx", func() (bool, error) { return s.Inner.RunTx(ctx, ack, run) })
 }

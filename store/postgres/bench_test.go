@@ -95,7 +95,7 @@ func BenchmarkTakeAndAck(b *testing.B) {
 		store := newStore(b, postgres.Config{Pool: pool, Registry: waybill.NewRegistry()})
 		leases := make([]waybill.ReceiverLease, len(benchLane))
 		for i, receiver := range benchLane {
-			leases[i] = waybill.ReceiverLease{Receiver: receiver, Lease: time.Minute}
+			leases[i] = waybill.ReceiverLease{Receiver: receiver, Lane: "mail", Lease: time.Minute}
 		}
 		var batches [][]waybill.Message
 		b.Run("take/"+c.name, func(b *testing.B) {

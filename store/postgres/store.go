@@ -11,7 +11,7 @@
 // The application's transaction is its own: Fire adds one statement to it.
 // Everything after that is one conditional statement for each step, committed
 // alone, in the order of the files: fire, claim, lapsed, giveback, take, look,
-// extend, ack, runtx. With a queue in the same database, the steps up to its
+// extend, ack, runtx; pause stops the claims and takes of a lane. With a queue in the same database, the steps up to its
 // messages can be one transaction: claimtx.
 //
 // Statements name their tables with the schema, so that the connections of the

@@ -20,17 +20,17 @@ func (s *Store) Take(ctx context.Context, request waybill.TakeRequest) ([]*waybi
 	for _, message := range request.Messages {
 		held.add(message)
 	}
-	receivers := make([]string, len(request.Leases))
+	receivers, lanes := make([]string, len(request.Leases)), make([]string, len(request.Leases))
 	micros := make([]int64, len(request.Leases))
 	leases := make(map[string]time.Duration, len(request.Leases))
 	for i, lease := range request.Leases {
-		receivers[i], micros[i] = lease.Receiver, lease.Lease.Microseconds()
+		receivers[i], lanes[i], micros[i] = lease.Receiver, lease.Lane, lease.Lease.Microseconds()
 		leases[lease.Receiver] = lease.Lease
 	}
 	var taken takenRows
 	err := s.send(ctx, func(batch *pgx.Batch) {
 		taken = takenRows{by: request.By, leases: leases, events: map[int64]*waybill.Event{}}
-		batch.Queue(s.sql(takeSQL), held.ids, held.by, held.at, request.By, receivers, micros).Query(taken.scanDeliveries)
+		batch.Queue(s.sql(takeSQL), held.ids, held.by, held.at, request.By, receivers, micros, lanes).Query(taken.scanDeliveries)
 		batch.Queue(s.sql(takenEventsSQL), held.ids, request.By).Query(taken.scanEvents)
 	})
 	if err != nil {
@@ -41,7 +41,8 @@ func (s *Store) Take(ctx context.Context, request waybill.TakeRequest) ([]*waybi
 
 // takeSQL asks for both halves of the claim and not for the lease: a row that
 // lapsed and that nobody claimed since is still this message's. It changes no
-// indexed column.
+// indexed column. The paused lanes are read once for the statement, whatever its
+// rows are, and not joined with them.
 const takeSQL = `
 UPDATE waybill.delivery
    SET claimed_by = $4, claimed_at = GREATEST(now(), claimed_at + interval '1 microsecond'),
@@ -51,6 +52,7 @@ UPDATE waybill.delivery
    AND claimed_by = ($2::text[])[array_position($1::bigint[], id)]
    AND claimed_at = ($3::timestamptz[])[array_position($1::bigint[], id)]
    AND receiver = ANY($5::text[])
+   AND ($7::text[])[array_position($5::text[], receiver)] <> ALL(ARRAY(` + pausedLanesSQL + `))
 RETURNING id, event_id, receiver, target, attempts, starts, max_attempts, due_at, handed_off_at, claimed_at`
 
 // takenEventsSQL reads each event of the rows taken by the same transaction

@@ -47,6 +47,7 @@ SELECT 0, 1 WHERE NOT EXISTS (SELECT 1 FROM ` + versionTable + `);
 // Up applies the steps that are missing, each in a transaction of its own.
 func (m *Migrator) Up(ctx context.Context) ([]waybill.Migration, error) {
 	steps := m.store.steps
+	var made []*goose.MigrationResult
 	for {
 		before, err := m.store.applied(ctx)
 		if err != nil {
@@ -55,16 +56,20 @@ func (m *Migrator) Up(ctx context.Context) ([]waybill.Migration, error) {
 		if version, newest := newestOf(before), steps[len(steps)-1].Version; version > newest {
 			return nil, m.store.newerError(version, newest)
 		}
-		var results []*goose.MigrationResult
 		err = m.provide(func(pool *sql.DB, provider *goose.Provider) error {
 			if err := m.createVersionTable(ctx, pool); err != nil {
 				return err
 			}
-			results, err = provider.Up(ctx)
+			results, err := provider.Up(ctx)
+			made = append(made, results...)
 			return err
 		})
 		if err == nil {
-			return only(steps, results), nil
+			return only(steps, made), nil
+		}
+		var partly *goose.PartialError
+		if errors.As(err, &partly) {
+			made = append(made, partly.Applied...)
 		}
 		// Another process that migrates at the same time makes this one's step
 		// fail, as soon as it has made it: begin anew behind that.

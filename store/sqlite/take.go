@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/waybill-go/waybill"
 )
@@ -32,9 +32,9 @@ func (s *Store) Take(ctx context.Context, request waybill.TakeRequest) ([]*waybi
 		ids[i] = message.DeliveryID
 		claims[message.DeliveryID] = message.Claim
 	}
-	leases := make(map[string]time.Duration, len(request.Leases))
+	leases := make(map[string]waybill.ReceiverLease, len(request.Leases))
 	for _, lease := range request.Leases {
-		leases[lease.Receiver] = lease.Lease
+		leases[lease.Receiver] = lease
 	}
 	var taken []*waybill.Delivery
 	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
@@ -42,10 +42,14 @@ func (s *Store) Take(ctx context.Context, request waybill.TakeRequest) ([]*waybi
 		if err != nil {
 			return err
 		}
+		paused, err := pausedLanes(ctx, tx, now)
+		if err != nil {
+			return err
+		}
 		for _, d := range offered {
 			lease, known := leases[d.Receiver]
-			if known && d.Claim == claims[d.ID] {
-				d.Lease = lease
+			if known && d.Claim == claims[d.ID] && !slices.Contains(paused, lease.Lane) {
+				d.Lease = lease.Lease
 				taken = append(taken, d)
 			}
 		}

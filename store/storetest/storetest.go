@@ -42,7 +42,7 @@ type Harness struct {
 	// Rows returns every delivery row, by id.
 	Rows func(ctx context.Context) ([]Row, error)
 	// Exec runs one or several statements outside any transaction. The tables
-	// are named without a schema: event, delivery, schema_version.
+	// are named without a schema: event, delivery, lane_pause, schema_version.
 	Exec func(ctx context.Context, sql string) error
 	// Int returns the one whole number that a query yields.
 	Int func(ctx context.Context, sql string) (int64, error)
@@ -97,6 +97,7 @@ func Run(t *testing.T, open Open) {
 		{"JointClaim", jointly(open), claimCases},
 		{"JointLapsed", jointly(open), lapsedCases},
 		{"JointExtend", jointly(open), extendCases},
+		{"Pause", open, pauseCases},
 		{"Status", open, statusCases},
 		{"Migrate", open, migrateCases},
 		{"Context", open, contextCases},
