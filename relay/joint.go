@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/waybill-go/waybill"
 )
@@ -20,13 +21,14 @@ import (
 type claim func(ctx context.Context, claims waybill.Claimer) (load, error)
 
 // joint returns those of the routes that can be carried jointly. A queue that is
-// down is tried in the plain way until it is well.
+// down is tried in the plain way until it is well, and one that keeps failing in
+// transactions alone is asked to take part ever less often.
 func (r *Relay) joint(routes []*route) (joint []*route) {
 	if r.claimer == nil {
 		return nil
 	}
 	for _, route := range routes {
-		if route.tx != nil && route.failures == 0 {
+		if route.tx != nil && route.failures == 0 && !time.Now().Before(route.jointAt) {
 			joint = append(joint, route)
 		}
 	}
@@ -59,6 +61,9 @@ func (r *Relay) carryJointly(ctx context.Context, claim claim, joint []*route) (
 	r.observe(waybill.ObservedClaim, got.claimed)
 	for _, route := range joint {
 		sent := messages(got.bound[route])
+		if len(sent) > 0 {
+			route.apart = 0
+		}
 		r.sortResults(route, sent, waybill.AllResults(len(sent), waybill.EnqueueAccepted, nil))
 		delete(got.bound, route)
 	}
@@ -100,7 +105,9 @@ func (r *Relay) fellApart(err error) bool {
 		failed.route.tx = nil
 		r.log.Info("queue and rows are kept in two databases, so claim and hand-off are two steps", "site", site)
 	} else {
-		r.log.Warn("claim and hand-off in one transaction did not succeed, trying them one after the other", "site", site, "error", failed.err)
+		wait := failed.route.fellApart()
+		r.log.Warn("claim and hand-off in one transaction did not succeed, trying them one after the other",
+			"site", site, "error", failed.err, "again_in", wait.Round(time.Millisecond).String())
 	}
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,6 +113,33 @@ var jointCases = []jointCase{
 		once(b.T, r, 5, 1)
 		b.wantOut(r, ids(1, 10))
 		b.wantBatches(3, 1)
+	}},
+	// A queue that works by itself alone is not asked at every claim: each time costs a
+	// transaction that is rolled back.
+	{"a queue that fails in every transaction", 0, map[string]waybill.Options{"a": {}}, func(b *shared) {
+		b.fire(20)
+		queue := &loner{table: b.queue}
+		queue.alone.Store(true)
+		r := b.relay(relay.Config{Backend: queue})
+		for range 20 {
+			once(b.T, r, 1, 1)
+		}
+		b.wantOut(r, ids(1, 20))
+		b.wantBatches(0, 20)
+		asked := int(queue.asked.Load())
+		if asked < 2 || asked > 7 { // at once, then after 1, 2, 4, 8 s at the longest
+			b.Errorf("asked %d times to take part, in 20 claims", asked)
+		}
+		b.log.Want(b.T, asked, "level=WARN", "in one transaction did not succeed")
+		b.log.Want(b.T, 1, "again_in=0s")
+
+		queue.alone.Store(false)
+		poll.Until(b.T, "a claim to be joint again", func() bool {
+			b.fire(1)
+			once(b.T, r, 1, 1)
+			joint, _ := b.queue.batches()
+			return joint == 1
+		})
 	}},
 	// A queue that is down is tried with a single row in the plain way, which costs no
 	// transaction that is rolled back.
@@ -283,6 +311,22 @@ type narrowTable struct{ *table }
 
 func (narrowTable) Room() int              { return 10 }
 func (narrowTable) Freed() <-chan struct{} { return nil }
+
+// loner is a queue in the database that, while it is alone, takes part in no
+// transaction.
+type loner struct {
+	*table
+	alone atomic.Bool
+	asked atomic.Int64
+}
+
+func (q *loner) EnqueueTx(ctx context.Context, tx any, messages []waybill.Message) error {
+	if q.alone.Load() {
+		q.asked.Add(1)
+		return errDown
+	}
+	return q.table.EnqueueTx(ctx, tx, messages)
+}
 
 // contested is a store whose database undoes the first try of every transaction.
 type contested struct{ fault.Inner }

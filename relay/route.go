@@ -19,6 +19,9 @@ type route struct {
 	err      error     // the last outage
 	full     bool      // it had no room when it was last asked
 
+	apart   int       // joint claims in a row that failed because of the queue
+	jointAt time.Time // when the next may be tried
+
 	refusals map[int64]int // how often in a row each row was refused
 	accepted int
 }
@@ -94,6 +97,17 @@ func (r *route) failed(err error) time.Duration {
 }
 
 func (r *route) recovered() { r.failures, r.err = 0, nil }
+
+// fellApart notes a joint claim that failed because of the queue and returns the
+// wait until the next: none at first, because a single message may be to blame,
+// then that of an outage.
+func (r *route) fellApart() (wait time.Duration) {
+	if r.apart++; r.apart > 1 {
+		wait = outageWait(r.apart - 1)
+		r.jointAt = time.Now().Add(wait)
+	}
+	return wait
+}
 
 // outage returns why the queue is down, or nil.
 func (r *route) outage() error {
