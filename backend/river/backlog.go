@@ -3,6 +3,7 @@ package river
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/waybill-go/waybill"
@@ -20,6 +21,9 @@ func (b *Backend) Backlog(ctx context.Context) (waybill.Backlog, error) {
 	defer cancel()
 	c, err := b.database.backlog(ctx, b.queue)
 	if err != nil {
+		if missing, err := b.database.missing(ctx); err == nil && missing > 0 {
+			return waybill.Backlog{}, b.unmigrated(missing)
+		}
 		return waybill.Backlog{}, fmt.Errorf("backlog of %s: %w", b.queue, err)
 	}
 	return waybill.Backlog{
@@ -43,6 +47,9 @@ SELECT (SELECT count(*) FROM (SELECT FROM %[1]s WHERE state = 'available' AND qu
 }
 
 func (f *sqliteFile) backlog(ctx context.Context, queue string) (c counts, err error) {
+	if _, err := os.Stat(f.path); err != nil {
+		return c, err // to ask it would make the file
+	}
 	var seconds float64
 	const due = `state = 'available' AND queue = ?1 AND scheduled_at <= datetime('now', 'subsec')`
 	err = f.db.QueryRowContext(ctx, `

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/riverqueue/river/riverdriver"
 )
@@ -17,11 +18,12 @@ func (b *Backend) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.config.Timeout)
 	defer cancel()
 	where := b.database.where()
-	switch missing, err := b.database.missing(ctx); {
-	case err != nil:
+	missing, err := b.database.missing(ctx)
+	if err != nil {
 		return fmt.Errorf("river: read the migrations in %s: %w; is the database running, and is its address right?", where, err)
-	case missing > 0:
-		return fmt.Errorf("river: %s lacks %d of River's migrations: run `bridge migrate` with this backend", where, missing)
+	}
+	if missing > 0 {
+		return b.unmigrated(missing)
 	}
 	if b.ofTeam {
 		return nil // jobs of other kinds are what a team's own River is for
@@ -39,17 +41,19 @@ func (b *Backend) Check(ctx context.Context) error {
 	return nil
 }
 
-// missingSteps counts River's migrations that a database lacks. On the way it asks
-// for the server's version: River would do it at the first use, which may be in a
-// caller's transaction.
-func missingSteps[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], schema string) (int, error) {
-	exec := driver.GetExecutor()
-	if err := exec.InitDriver(ctx); err != nil {
-		return 0, err
-	}
-	applied, err := appliedSteps(ctx, exec, schema)
-	if err != nil {
-		return 0, err
+// unmigrated is the error of a database that lacks some of River's migrations.
+func (b *Backend) unmigrated(missing int) error {
+	return fmt.Errorf("river: %s lacks %d of River's migrations: run `bridge migrate` with this backend", b.database.where(), missing)
+}
+
+// missingSteps counts River's migrations that a database with the applied ones
+// lacks. On the way it asks for the server's version: River would do it at the first
+// use, which may be in a caller's transaction.
+func missingSteps[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], schema string, applied map[int]time.Time) (int, error) {
+	if len(applied) > 0 {
+		if err := driver.GetExecutor().InitDriver(ctx); err != nil {
+			return 0, err
+		}
 	}
 	river, err := riverMigrator(driver, schema)
 	if err != nil {
@@ -77,9 +81,17 @@ func (f *sqliteFile) kinds(ctx context.Context) (first, last string, err error) 
 }
 
 func (p *postgres) missing(ctx context.Context) (int, error) {
-	return missingSteps(ctx, p.driver, p.schema)
+	applied, err := p.applied(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return missingSteps(ctx, p.driver, p.schema, applied)
 }
 
 func (f *sqliteFile) missing(ctx context.Context) (int, error) {
-	return missingSteps(ctx, f.driver, "")
+	applied, err := f.applied(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return missingSteps(ctx, f.driver, "", applied)
 }

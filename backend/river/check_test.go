@@ -1,6 +1,10 @@
 package river_test
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -105,5 +109,32 @@ func TestOwnClientWithoutSchema(t *testing.T) {
 	}
 	if backlog, err := b.Backlog(t.Context()); err != nil || backlog.Ready != waybill.Known[int64](3) {
 		t.Errorf("backlog %+v, %v", backlog, err)
+	}
+}
+
+// Where River's tables are missing, a look at the backlog says what Check says; and
+// who only looks makes no file.
+func TestWithoutTables(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "river.db")
+	db := openSQLite(t, path)
+	for name, config := range map[string]river.Config{
+		"Postgres": {Pool: connect(t, services.Postgres(t))},
+		"SQLite":   {DB: db},
+	} {
+		b := open(t, config)
+		wantHint(t, name, b)
+		backlog, err := b.Backlog(t.Context())
+		if backlog != (waybill.Backlog{}) || err == nil || err.Error() != b.Check(t.Context()).Error() {
+			t.Errorf("%s: backlog %+v, %v", name, backlog, err)
+		}
+	}
+	migrator, err := river.NewSQLiteMigrator(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantApplied(t, "without a file", migrator, 0)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a file now: %v", err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/riverqueue/river/riverdriver/riversqlite"
@@ -37,7 +39,14 @@ func (f *sqliteFile) migrate(ctx context.Context, direction rivermigrate.Directi
 	return river.Migrate(ctx, direction, options)
 }
 
+// applied leaves a file that is not there alone.
 func (f *sqliteFile) applied(ctx context.Context) (map[int]time.Time, error) {
+	switch _, err := os.Stat(f.path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
 	return appliedSteps(ctx, f.driver.GetExecutor(), "")
 }
 
