@@ -29,6 +29,9 @@ func openPostgresServer(rawURL, name string, need int) (postgresServer, error) {
 	if err != nil {
 		return postgresServer{}, fmt.Errorf("the URL cannot be used: %s", reasonOf(rawURL, err))
 	}
+	if u.Host != "" && strings.Contains(parsed.ConnConfig.Host, "@") { // the end of a password
+		return postgresServer{}, errUnreadable(postgresExample)
+	}
 	asked, _ := strconv.Atoi(u.Query().Get("pool_max_conns"))
 	parsed.MaxConns = int32(max(need, asked))
 	if parsed.ConnConfig.ConnectTimeout == 0 || parsed.ConnConfig.ConnectTimeout > reachTimeout && u.Query().Get("connect_timeout") == "" {
