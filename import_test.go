@@ -41,6 +41,8 @@ var (
 		"worker/httpreceiver": {modulePath},
 		"worker/execreceiver": {modulePath},
 		"backend/local":       {modulePath},
+		"metrics":             {modulePath, "github.com/prometheus/client_golang/..."},
+		"internal/admin":      {modulePath},
 		"internal/fault":      {modulePath},
 		"internal/logtest":    nil,
 		"internal/poll":       nil,
@@ -61,6 +63,8 @@ var (
 		"github.com/jackc/pgx":           {"store/postgres", "backend/river"},
 		"modernc.org/sqlite":             {"store/sqlite", "backend/river"},
 		"github.com/pressly/goose":       {"store/postgres", "store/sqlite"},
+
+		"github.com/prometheus/client_golang": {"metrics"},
 	}
 )
 
@@ -256,6 +260,14 @@ func TestImportRulesFindViolations(t *testing.T) {
 		{"backend/backendtest", "github.com/google/go-cmp/cmp", false},
 		{"backend/backendtest", "github.com/hibiken/asynq", true},
 		{"backend/backendtest", "@/relay", true},
+		{"metrics", "@", false},
+		{"metrics", "github.com/prometheus/client_golang/prometheus", false},
+		{"metrics", "@/ops", true},
+		{"metrics", "golang.org/x/sync/errgroup", true},
+		{"ops", "github.com/prometheus/client_golang/prometheus", true},
+		{"cli", "github.com/prometheus/client_golang/prometheus/promhttp", false},
+		{"internal/admin", "@", false},
+		{"internal/admin", "@/metrics", true},
 		{"web", "@/store/postgres", false}, // one adapter; two are told of below
 		{"web", "github.com/jackc/pgx/v5", true},
 		{"ops", "@/cli", true},

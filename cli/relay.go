@@ -28,6 +28,7 @@ type relayFlags struct {
 	slots       int
 	drain       time.Duration
 	strict      bool
+	admin       adminFlags
 }
 
 func relayCommand(a *app) *cobra.Command {
@@ -45,6 +46,7 @@ At the first SIGTERM or SIGINT the relay finishes what it is handing off, gives
 the rest back and exits with 0; a second one ends it at once.`,
 		Example: `  bridge relay
   bridge relay --lane mail --lane crm
+  bridge relay --admin 127.0.0.1:9090
   bridge relay --once --limit 10
   bridge relay --store sqlite:waybill.db --backend local: --receivers receivers.yaml`,
 		Args: cobra.NoArgs,
@@ -75,6 +77,7 @@ the rest back and exits with 0; a second one ends it at once.`,
 	fromEnv(flags, "slots", "WAYBILL_SLOTS")
 	fromEnv(flags, "drain", "WAYBILL_DRAIN")
 	fromEnv(flags, "strict", "WAYBILL_STRICT")
+	f.admin.add(flags)
 	return cmd
 }
 
@@ -100,6 +103,12 @@ func (f *relayFlags) check(cmd *cobra.Command) error {
 	}
 	if f.orphanAfter == 0 {
 		f.orphanAfter = -1 // what Config calls at once
+	}
+	if f.once { // over before anybody could ask
+		f.admin = adminFlags{}
+	}
+	if err := f.admin.check(); err != nil {
+		return err
 	}
 	return checkWorkerFlags(f.slots, f.drain)
 }
@@ -135,12 +144,13 @@ func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
 	if err := reachBackend(cmd.Context(), backend); err != nil {
 		return err
 	}
-	store, err := a.checkedStore(cmd, 4*len(f.lanes)+a.connections(f.slots))
+	store, err := a.checkedStore(cmd, 4*len(f.lanes)+a.connections(f.slots)+f.admin.connections())
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	r, err := a.relays(cmd.Context(), f, store, backend, log)
+	watch := a.watch(f.admin, store, backend, log)
+	r, err := a.relays(cmd.Context(), f, store, backend, watch, log)
 	if err != nil {
 		return err
 	}
@@ -155,7 +165,7 @@ func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
 	if r.local != nil {
 		defer sayStopping(cmd.Context(), log, f.drain)()
 	}
-	return r.run(cmd.Context())
+	return watch.during(cmd.Context(), r.run)
 }
 
 // relayBackend opens the backend, if there is one: a relay whose receivers all run
@@ -190,18 +200,19 @@ func (a *app) checkLanes(lanes []string, backend wire.Backend) error {
 
 // relays makes a relay for each lane and, where receivers run in this process, the
 // worker for them.
-func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backend wire.Backend, log *slog.Logger) (*relaying, error) {
+func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backend wire.Backend, watch *watched, log *slog.Logger) (*relaying, error) {
 	made := &relaying{}
 	for _, lane := range f.lanes {
 		config := relay.Config{
 			Store: store, Lane: lane, BatchSize: f.batchSize, Poll: f.poll, OrphanAfter: f.orphanAfter,
-			WorkerID: f.workerID, Passes: f.passes, Logger: log,
+			WorkerID: f.workerID, Passes: f.passes, Logger: log, Observer: watch.observer(),
 		}
 		if backend != nil {
 			queue, err := openQueue(ctx, backend, lane)
 			if err != nil {
 				return nil, err
 			}
+			watch.queue(lane, queue)
 			config.Backend = queue
 			if backend.InProcess() {
 				config.Backend = made.inside(queue)
@@ -218,6 +229,7 @@ func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backen
 		if err != nil {
 			return nil, err
 		}
+		watch.relay(lane, f.poll)
 		made.relays = append(made.relays, r)
 	}
 	if made.local == nil {
@@ -226,7 +238,9 @@ func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backen
 	var err error
 	made.local.worker, err = worker.New(worker.Config{
 		Store: store, Backend: waybill.Join(made.local.queues...), Slots: f.slots, Drain: f.drain, WorkerID: f.workerID, Logger: log,
+		Observer: watch.observer(),
 	})
+	watch.work(made.local.worker)
 	return made, err
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -20,6 +21,7 @@ type workerFlags struct {
 	drain    time.Duration
 	workerID string
 	strict   bool
+	admin    adminFlags
 }
 
 func workerCommand(a *app) *cobra.Command {
@@ -37,10 +39,10 @@ finish for as long as --drain says; what has not finished by then is cancelled
 and given back, without an attempt spent. A second one ends it at once.`,
 		Example: `  worker --store postgres://app:secret@localhost:5432/app --backend redis://localhost:6379/0 --receivers receivers.yaml
   worker --slots 50 --drain 60s
-  worker --lane mail`,
+  worker --lane mail --admin 127.0.0.1:9090`,
 		Args: cobra.NoArgs,
 		RunE: running(func(cmd *cobra.Command, _ []string) error {
-			if err := checkWorkerFlags(f.slots, f.drain); err != nil {
+			if err := errors.Join(checkWorkerFlags(f.slots, f.drain), f.admin.check()); err != nil {
 				return err
 			}
 			return a.work(cmd, f)
@@ -57,6 +59,7 @@ and given back, without an attempt spent. A second one ends it at once.`,
 	flags.BoolVar(&f.strict, "strict", false, strictUsage)
 	fromEnv(flags, "worker-id", "WAYBILL_WORKER_ID")
 	fromEnv(flags, "strict", "WAYBILL_STRICT")
+	f.admin.add(flags)
 	return cmd
 }
 
@@ -101,7 +104,7 @@ func (a *app) work(cmd *cobra.Command, f workerFlags) error {
 	if err := reachBackend(cmd.Context(), backend); err != nil {
 		return err
 	}
-	store, err := a.checkedStore(cmd, a.connections(f.slots))
+	store, err := a.checkedStore(cmd, a.connections(f.slots)+f.admin.connections())
 	if err != nil {
 		return err
 	}
@@ -114,14 +117,17 @@ func (a *app) work(cmd *cobra.Command, f workerFlags) error {
 		}
 		queues = append(queues, queue)
 	}
+	watch := a.watch(f.admin, store, backend, log)
 	w, err := worker.New(worker.Config{
 		Store: store, Backend: waybill.Join(queues...), Slots: f.slots, Drain: f.drain, WorkerID: f.workerID, Logger: log,
+		Observer: watch.observer(),
 	})
 	if err != nil {
 		return err
 	}
+	watch.work(w)
 	defer sayStopping(cmd.Context(), log, f.drain)()
-	return w.Run(cmd.Context())
+	return watch.during(cmd.Context(), w.Run)
 }
 
 // sayStopping has a line logged when the process is told to stop: a drain may take
