@@ -2,7 +2,6 @@ package waybill
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -74,22 +73,4 @@ func DeferralPause(r *Receiver, d *Delivery, out Outcome, by string) (request Pa
 		Lane: r.Lane, For: out.Pause, By: by,
 		Reason: fmt.Sprintf("%s, delivery %d: %s", r.Key, d.ID, out.Error),
 	}, true
-}
-
-// PauseDeferred records the pauses of deferrals that landed. Of those of one lane
-// the longest is enough. An error loses no outcome: the next deferral asks again.
-func PauseDeferred(ctx context.Context, store Pauser, requests []PauseRequest) error {
-	longest := make(map[string]PauseRequest)
-	for _, request := range requests {
-		if request.For > longest[request.Lane].For {
-			longest[request.Lane] = request
-		}
-	}
-	var errs []error
-	for lane, request := range longest {
-		if _, err := store.PauseLane(ctx, request); err != nil {
-			errs = append(errs, fmt.Errorf("pause lane %s: %w", lane, err))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -1,8 +1,6 @@
 package waybill_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -63,38 +61,5 @@ func TestPauseRequestIsMadeFitForAStore(t *testing.T) {
 		if got, err := wrong.Checked(); err == nil {
 			t.Errorf("%+v is as good as %+v", wrong, got)
 		}
-	}
-}
-
-// pauseBook notes what is asked of it.
-type pauseBook struct {
-	waybill.Pauser // everything else is not called
-	asked          []waybill.PauseRequest
-	broken         string // the lane that cannot be paused
-}
-
-func (p *pauseBook) PauseLane(_ context.Context, request waybill.PauseRequest) (waybill.Pause, error) {
-	p.asked = append(p.asked, request)
-	if request.Lane == p.broken {
-		return waybill.Pause{}, errors.New("the table is locked")
-	}
-	return waybill.Pause{}, nil
-}
-
-func TestDeferralsOfOneLaneAreOnePause(t *testing.T) {
-	t.Parallel()
-	book := &pauseBook{broken: "mail"}
-	err := waybill.PauseDeferred(t.Context(), book, []waybill.PauseRequest{
-		{Lane: "crm", For: time.Second}, {Lane: "crm", For: time.Hour, Reason: "the longest"}, {Lane: "mail", For: time.Minute}, {Lane: "crm", For: time.Minute},
-	})
-	if err == nil || !strings.Contains(err.Error(), "pause lane mail: the table is locked") {
-		t.Errorf("error %v", err)
-	}
-	byLane := map[string]waybill.PauseRequest{}
-	for _, request := range book.asked {
-		byLane[request.Lane] = request
-	}
-	if len(book.asked) != 2 || byLane["crm"].Reason != "the longest" || byLane["mail"].For != time.Minute {
-		t.Errorf("asked for %+v", book.asked)
 	}
 }

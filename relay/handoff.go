@@ -9,14 +9,15 @@ import (
 )
 
 // handOff sends claimed rows to the route's queue and gives back what the queue
-// did not take. When the relay stops between claim and hand-off, all of it is
-// given back: another relay may have the rows at once.
+// did not take. When the relay stops between claim and hand-off, or the lane is
+// paused, all of it is given back: another relay may have the rows at once, or the
+// first that goes on.
 func (r *Relay) handOff(ctx context.Context, route *route, rows []waybill.ClaimedRow, stamp time.Duration) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	finishing := context.WithoutCancel(ctx) // what was begun is finished, each step by its deadline
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || r.pausedMeanwhile(finishing) {
 		return r.giveBack(finishing, giveBackAll(rows))
 	}
 	rows, err := r.extend(finishing, r.store, rows, stamp)

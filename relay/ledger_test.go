@@ -22,6 +22,8 @@ type ledger struct {
 	claims []claimed
 	listen func(ctx context.Context, wake func()) error // nil hears nothing
 	fail   error                                        // while set, the store is down
+	pauses []waybill.Pause
+	looks  []time.Time // at the pauses
 }
 
 type ledgerRow struct {
@@ -135,6 +137,35 @@ func (l *ledger) claim(call claimed, by string, lease time.Duration, match func(
 	call.rows = len(rows)
 	l.claims = append(l.claims, call)
 	return rows, l.fail
+}
+
+// pause has a lane paused until a time, the zero one for ever; it takes the place of
+// any pause before.
+func (l *ledger) pause(lane string, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pauses = slices.DeleteFunc(l.pauses, func(p waybill.Pause) bool { return p.Lane == lane })
+	l.pauses = append(l.pauses, waybill.Pause{Lane: lane, Until: waybill.StampOf(until), By: "ann", Reason: "moving house", Since: waybill.StampOf(time.Now())})
+}
+
+// looked returns when the pauses were read.
+func (l *ledger) looked() []time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.looks)
+}
+
+func (l *ledger) Pauses(context.Context) (inForce []waybill.Pause, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := waybill.StampOf(time.Now())
+	l.looks = append(l.looks, time.Now())
+	for _, pause := range l.pauses {
+		if pause.Left = pause.Until.Time().Sub(now.Time()); pause.Until == 0 || pause.Left > 0 {
+			inForce = append(inForce, pause)
+		}
+	}
+	return inForce, l.fail
 }
 
 func (l *ledger) OwedReceivers(_ context.Context, except []string) ([]string, error) {

@@ -13,6 +13,10 @@ import (
 // is before all that is due, so they go first; looking for them costs a scan of
 // what is in flight, so it is done once per poll and not once per claim.
 func (r *Relay) pass(ctx context.Context, limit int) (claimed int, err error) {
+	if paused, err := r.paused(ctx); err != nil || paused {
+		r.sweepAt = r.lane.lookAt // what has lapsed by then goes first
+		return 0, err
+	}
 	if !time.Now().Before(r.sweepAt) {
 		var more bool
 		if claimed, more, err = r.sweep(ctx, limit); err != nil || more {

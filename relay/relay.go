@@ -85,6 +85,7 @@ type Relay struct {
 	task     *route
 	local    *route
 	unknown  unknownReceivers
+	lane     standstill
 	wake     chan struct{}
 	sweepAt  time.Time // when lapsed rows and unknown receivers are looked for next, a poll away at most
 	turn     int       // counts passes
@@ -150,6 +151,10 @@ func (r *Relay) ID() string { return r.id }
 // claimed and not sent. An outage of the database or the queue ends nothing: it
 // is waited out. A stop takes at most one claim and one hand-off, each with its
 // own deadline, or one transaction of both.
+//
+// A pause of the lane is known within a poll of its begin, and its end is kept to
+// exactly; one that somebody ends early is over within a poll. What is handed off in
+// between, the workers give back.
 func (r *Relay) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	listening := r.listen(ctx)
@@ -192,12 +197,13 @@ func (r *Relay) passed(claimed int, elapsed time.Duration, err error) {
 
 // Once claims what is due now and hands it off, then returns how many messages the
 // queues accepted. With a limit it is one claim of at most that many rows, lapsed
-// ones first; without, it goes on until nothing is due. The error of a database or
-// queue that is down is returned, not waited out.
+// ones first; without, it goes on until nothing is due. A lane that is paused, or is
+// paused meanwhile, has nothing due. The error of a database or queue that is down is
+// returned, not waited out.
 func (r *Relay) Once(ctx context.Context, limit int) (handedOff int, err error) {
 	accepted := func() int { return r.task.accepted + r.local.accepted }
 	before := accepted()
-	r.sweepAt = time.Time{} // due is due, however short ago the last call was
+	r.sweepAt, r.lane.lookAt = time.Time{}, time.Time{} // due is due, however short ago the last call was
 	for ctx.Err() == nil {
 		size := r.config.BatchSize
 		if limit > 0 {

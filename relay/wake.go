@@ -40,7 +40,7 @@ func (r *Relay) signal() {
 }
 
 // idle waits for a wake-up, for room in a bounded queue that was full, or for the
-// next sweep: the poll, or the next try of a queue that is down.
+// next sweep: the poll, the next try of a queue that is down, or the end of a pause.
 func (r *Relay) idle(ctx context.Context) {
 	timer := time.NewTimer(time.Until(r.sweepAt))
 	defer timer.Stop()

@@ -23,10 +23,12 @@ func (w *Worker) startFlushers() *flushers {
 	w.takes = newBatcher(w.take, allWait)
 	w.acks = newBatcher(w.record, allFree)
 	w.giveBacks = newBatcher(w.giveBack, func(int) bool { return false })
+	w.pauses = newBatcher(w.recordPauses, func(int) bool { return true })
 	f := &flushers{worker: w}
 	f.done.Go(w.takes.run)
 	f.done.Go(w.acks.run)
 	f.done.Go(w.giveBacks.run)
+	f.done.Go(w.pauses.run)
 	return f
 }
 
@@ -35,6 +37,7 @@ func (f *flushers) stop() {
 	close(f.worker.takes.queue)
 	close(f.worker.acks.queue)
 	close(f.worker.giveBacks.queue)
+	close(f.worker.pauses.queue)
 	f.done.Wait()
 }
 

@@ -57,10 +57,14 @@ func (w *Worker) refused(taken waybill.Taken) {
 	w.observer.Observe(waybill.Observation{
 		Kind: waybill.ObservedRefusal, DeliveryID: taken.Message.DeliveryID, Refusal: taken.Refused,
 	})
-	if taken.Refused == waybill.RefusedReceiver {
+	switch taken.Refused {
+	case waybill.RefusedReceiver:
 		// During a rolling deploy another worker may know the receiver: hand
 		// the row back as it was, and settle nothing.
 		w.giveBackLater(taken.Message, "receiver is not declared in this worker")
+		return
+	case waybill.RefusedPaused:
+		w.giveBackPaused(taken.Message)
 		return
 	}
 	w.log.Info("message carried a claim the row no longer holds",

@@ -172,6 +172,10 @@ func (l *ledger) Extend(ctx context.Context, rows []waybill.Extension) ([]int64,
 		func(row *ledgerRow, r waybill.Extension) { row.lease = time.Now().Add(r.Lease) })
 }
 
+func (l *ledger) PauseLane(ctx context.Context, request waybill.PauseRequest) (waybill.Pause, error) {
+	return waybill.Pause{Lane: request.Lane}, l.enter(ctx, "PauseLane")
+}
+
 func (l *ledger) Ack(ctx context.Context, acks []waybill.Ack) ([]int64, error) {
 	return held(ctx, l, "Ack", acks, func(ack waybill.Ack) waybill.Message { return ack.Message }, func(row *ledgerRow, ack waybill.Ack) {
 		row.Status, row.lastError = ack.Outcome.Status, ack.Outcome.Error

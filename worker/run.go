@@ -136,6 +136,7 @@ func (w *Worker) acknowledge(r run) {
 			"delivery_id", r.delivery.ID, "receiver", r.delivery.Receiver, "status", string(outcome.Status), "error", err)
 	case landed:
 		w.recorded(r, outcome)
+		w.pauseLane(r, outcome)
 	case w.committed(r):
 		r.err = nil
 		w.recorded(r, waybill.Judge(r.receiver, r.delivery, nil, r.at, 0))

@@ -11,7 +11,7 @@ import (
 // answer, so that minutes of it say that the worker hangs, and not that it waits
 // for something.
 func (w *Worker) Stalled() time.Duration {
-	return max(w.taking.lasts(), w.recording.lasts(), w.givingBack.lasts())
+	return max(w.taking.lasts(), w.recording.lasts(), w.givingBack.lasts(), w.pausing.lasts())
 }
 
 // step is what a flusher is at.

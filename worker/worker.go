@@ -68,8 +68,9 @@ type Worker struct {
 	takes     *batcher[waybill.Message, waybill.Taken]
 	acks      *batcher[waybill.Ack, bool]
 	giveBacks *batcher[waybill.GiveBack, struct{}]
+	pauses    *batcher[waybill.PauseRequest, struct{}]
 
-	taking, recording, givingBack step // what the flushers are at
+	taking, recording, givingBack, pausing step // what the flushers are at
 
 	stopping context.Context         // ends when Run's context does: take nothing more
 	runs     context.Context         // ends when the drain is over: every run's parent
