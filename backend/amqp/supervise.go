@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	firstWait = 250 * time.Millisecond // after the first failure in a row, doubled by each
-	lastWait  = 15 * time.Second       // the longest, and the wait after a refused login
-	steady    = 30 * time.Second       // a session that lasted that long ends a row of failures
-	askWait   = time.Second            // how old a try is before another is made because somebody asks
+	firstWait   = 250 * time.Millisecond // after the first failure in a row, doubled by each
+	lastWait    = 5 * time.Second        // the longest: leases run while a broker that is back goes unnoticed
+	refusedWait = 15 * time.Second       // after a refused login, which no waiting mends
+	steady      = 5 * time.Second        // a session that lasted that long ends a row of failures
+	askWait     = time.Second            // how old a try is before another is made because somebody asks
 )
 
 // link is a session made for a purpose.
@@ -109,7 +110,7 @@ func (s *supervisor[L]) run() {
 			failures++
 			wait, earliest := backoff(failures), begun.Add(askWait)
 			if refused(err) && refusals > 1 {
-				wait = lastWait
+				wait = refusedWait
 				earliest = time.Now().Add(wait)
 			}
 			s.set(func() {
@@ -157,10 +158,7 @@ func countRefusals(n int, err error) int {
 
 // backoff returns the wait after so many failures in a row, half of it at least.
 func backoff(failures int) time.Duration {
-	wait := lastWait
-	if shift := failures - 1; shift < 6 {
-		wait = firstWait << shift
-	}
+	wait := min(firstWait<<min(failures-1, 6), lastWait)
 	return wait/2 + rand.N(wait)
 }
 
