@@ -32,12 +32,15 @@ func TestQuiet(t *testing.T) {
 	told.muted.Store(false)
 	logger.Info("River client started")
 	for range 3 {
-		logger.Error("producer: Error fetching jobs", "err", "connection refused")
+		logger.Error("producer: Error fetching jobs", "err", "refused", "queue", "mail")
 		logger.With("more", 1).Error("producer: Error fetching jobs", "err", "connection refused")
 	}
 	logger.Warn("jobcompleter.BatchCompleter: Completer error (will retry after sleep 1s)")
 	logger.Warn("jobcompleter.BatchCompleter: Completer error (too many retries)")
 	warnings(2)
+	if !strings.Contains(out.String(), "error=refused") || strings.Contains(out.String(), "queue=") {
+		t.Errorf("an attribute is not named as elsewhere, or named twice:\n%s", out.String())
+	}
 	told.last["producer: Error fetching jobs"] = time.Now().Add(-2 * quietTime)
 	logger.Error("producer: Error fetching jobs")
 	warnings(3)

@@ -59,6 +59,12 @@ func (h quietHandler) Handle(ctx context.Context, record slog.Record) error {
 	line := slog.NewRecord(record.Time, level, "river", record.PC)
 	line.AddAttrs(slog.String("detail", record.Message))
 	record.Attrs(func(attr slog.Attr) bool {
+		switch attr.Key {
+		case "queue": // every line names it already
+			return true
+		case "err":
+			attr.Key = "error"
+		}
 		line.AddAttrs(attr)
 		return true
 	})
