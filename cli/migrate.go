@@ -35,9 +35,9 @@ brought up to date too.`,
 		Short: "Take the last step back, with all that its tables hold",
 		Long: `Take the last step back, with all that its tables hold.
 
-While deliveries are owed this is refused, unless --force is given. It is the store's
-last step; a backend's tables stay as they are, and with --queue it is their last
-step instead. They hold messages and no debts: what they lose is handed off again.`,
+Where that would drop deliveries that are owed it is refused, unless --force is
+given. It is the store's last step; a backend's tables stay as they are, and with
+--queue it is their last step instead. They hold messages and no debts: what they lose is handed off again.`,
 		Example: `  bridge migrate down --store sqlite:waybill.db
   bridge migrate down --store postgres://localhost/app --backend river: --queue`,
 		Args: cobra.NoArgs,
@@ -119,7 +119,8 @@ func (a *app) migrateDown(cmd *cobra.Command, force, queue bool) error {
 	return tell(cmd.OutOrStdout(), "took back", done)
 }
 
-// refuseToLoseDebts asks for what is owed, where there is a schema to ask.
+// refuseToLoseDebts asks for what is owed, where the step to be taken back is the one
+// that holds it.
 func refuseToLoseDebts(ctx context.Context, store wire.Store, m waybill.Migrator) error {
 	steps, err := m.Status(ctx)
 	if err != nil {
@@ -131,7 +132,7 @@ func refuseToLoseDebts(ctx context.Context, store wire.Store, m waybill.Migrator
 			applied++
 		}
 	}
-	if applied == 0 {
+	if applied != 1 { // the later steps hold no debts
 		return nil
 	}
 	tallies, err := store.Tallies(ctx)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +28,8 @@ null with --json, and never 0.
 
 By lane, in any case: what the rows say, which is right wherever the two differ.
 WAITING rows were handed off and no worker took them yet, RUNNING ones were taken,
-and rows that were GIVEN BACK will be claimed again.
+and rows that were GIVEN BACK will be claimed again. A lane that is paused is named
+after that ("pause" with --json).
 
 A queue that cannot be asked within five seconds is a line of the report, and no
 failure of the command.`,
@@ -65,9 +65,7 @@ func (a *app) status(cmd *cobra.Command, asJSON bool) error {
 	if !asJSON {
 		return report.WriteText(cmd.OutOrStdout())
 	}
-	encoder := json.NewEncoder(cmd.OutOrStdout())
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
+	return writeJSON(cmd.OutOrStdout(), report)
 }
 
 // statusQueues returns the lanes' queues, none without a backend or with one that

@@ -45,6 +45,11 @@ func TestWrongUsage(t *testing.T) {
 		{"nothing to fire", s.args("fire"), "want NAME and --payload, or --file"},
 		{"no payload", s.args("fire", "order.placed"), "want NAME and --payload, or --file"},
 		{"a name for a file", s.args("fire", "order.placed", "--file", "x"), "leave out NAME and --payload"},
+		{"no lane to pause", s.args("pause", "--reason", "x"), "accepts 1 arg(s), received 0"},
+		{"a pause of no length", s.args("pause", "default", "--for", "0s", "--reason", "x"), "--for 0s: must be longer than nothing"},
+		{"a pause for no reason", s.args("pause", "default"), "--reason is missing: say why"},
+		{"no lane to resume", s.args("resume"), "accepts 1 arg(s), received 0"},
+		{"a lane without receivers", []string{"pause", "default", "--reason", "x", "--store", s.store}, "no receivers are declared"},
 		{"two names", s.args("fire", "a", "b", "--payload", "1"), "accepts at most 1 arg(s), received 2"},
 	}
 	for _, test := range tests {
