@@ -19,7 +19,7 @@ const (
 	// slotsPerChannel keeps what one channel has to carry small.
 	slotsPerChannel = 200
 	// cancelTimeout bounds the wait for the broker when Consume is to end.
-	cancelTimeout = 5 * time.Second
+	cancelTimeout = 3 * time.Second
 )
 
 // Consume subscribes once for each of its slots, hands each message to handle, with

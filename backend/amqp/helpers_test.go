@@ -139,6 +139,29 @@ func (h *handled) different() int {
 	return len(h.came)
 }
 
+// all waits until every message of the batch came, and enqueues what did not, as a
+// relay does when leases lapse: a queue that is deleted takes with it what it had
+// just accepted.
+func (h *handled) all(t testing.TB, b *amqp.Backend, batch []waybill.Message) {
+	t.Helper()
+	var last time.Time
+	eventually(t, "every message came", func() bool {
+		var owed []waybill.Message
+		h.mu.Lock()
+		for _, m := range batch {
+			if h.came[m.DeliveryID] == 0 {
+				owed = append(owed, m)
+			}
+		}
+		h.mu.Unlock()
+		if len(owed) > 0 && time.Since(last) > 2*time.Second {
+			last = time.Now()
+			_, _ = b.Enqueue(t.Context(), owed)
+		}
+		return len(owed) == 0
+	})
+}
+
 // inQueue returns how many messages are ready and how many slots consume.
 func inQueue(t testing.TB, channel *amqp091.Channel, name string) (ready, consumers int) {
 	t.Helper()

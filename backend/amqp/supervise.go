@@ -131,14 +131,11 @@ func (s *supervisor[L]) run() {
 }
 
 // refused tells an error that another try meets as well, until a person has done
-// something: a wrong password, a missing vhost, a lack of permission, a queue that
-// is not as it was declared.
+// something: a wrong password, a missing vhost, a lack of permission, with Strict a
+// queue that was declared otherwise.
 func refused(err error) bool {
-	switch code(err) {
-	case amqp.AccessRefused, amqp.NotAllowed, amqp.PreconditionFailed:
-		return true
-	}
-	return errors.Is(err, errStrict)
+	reply := code(err)
+	return reply == amqp.AccessRefused || reply == amqp.NotAllowed || errors.Is(err, errStrict)
 }
 
 // countRefusals returns how many times in a row the broker has refused. The library
