@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/river"
@@ -17,7 +19,7 @@ const riverExamples = "river:, river+postgres://user:password@host:5432/database
 // openRiver opens River in the store's database or, where the URL names one, in
 // another.
 func openRiver(config BackendConfig) (Backend, error) {
-	database, schema, err := riverDatabase(config)
+	database, options, err := riverDatabase(config)
 	if err != nil {
 		return nil, err
 	}
@@ -25,9 +27,9 @@ func openRiver(config BackendConfig) (Backend, error) {
 	database = name + database[len(name):]
 	switch {
 	case name == "postgres", name == "postgresql":
-		return openRiverOnPostgres(config, database, schema)
-	case name == "sqlite" && schema != "":
-		return nil, errors.New("?schema= is for River on PostgreSQL: a SQLite file has no schemas")
+		return openRiverOnPostgres(config, database, options)
+	case name == "sqlite" && options != riverOptions{}:
+		return nil, errors.New("?schema= and ?poll_only= are for River on PostgreSQL: a SQLite file has neither schemas nor connection poolers")
 	case name == "sqlite":
 		return openRiverOnSQLite(config, database)
 	default:
@@ -35,44 +37,67 @@ func openRiver(config BackendConfig) (Backend, error) {
 	}
 }
 
-// riverDatabase returns the URL of River's database, and its schema there, "" for
-// the default.
-func riverDatabase(config BackendConfig) (database, schema string, err error) {
+// riverOptions are what a URL may say of River on PostgreSQL.
+type riverOptions struct {
+	schema   string // "" is the default
+	pollOnly bool
+}
+
+// take takes the options out of a query.
+func (o *riverOptions) take(query url.Values) error {
+	o.schema = query.Get("schema")
+	if query.Has("poll_only") {
+		only, err := strconv.ParseBool(query.Get("poll_only"))
+		if err != nil {
+			return errors.New("?poll_only= is true or false")
+		}
+		o.pollOnly = only
+	}
+	query.Del("schema")
+	query.Del("poll_only")
+	return nil
+}
+
+// riverDatabase returns the URL of River's database, and the options for it.
+func riverDatabase(config BackendConfig) (database string, options riverOptions, err error) {
 	if other, ok := strings.CutPrefix(config.URL, "river+"); ok {
 		if strings.HasPrefix(other, "sqlite:") {
-			return other, "", nil
+			return other, options, nil
 		}
-		return cutSchema(other)
+		return cutOptions(other)
 	}
 	u, err := url.Parse(config.URL)
 	if err != nil || u.Opaque != "" || u.Host != "" || u.Path != "" || u.Fragment != "" {
-		return "", "", fmt.Errorf("river: is the store's database, and takes nothing but ?schema=name: want %s", riverExamples)
+		return "", options, fmt.Errorf("river: is the store's database, and takes nothing but ?schema=name and ?poll_only=true: want %s", riverExamples)
 	}
 	query := u.Query()
-	schema = query.Get("schema")
-	if query.Del("schema"); len(query) > 0 {
-		return "", "", errors.New("river: takes nothing but ?schema=name")
+	if err := options.take(query); err != nil {
+		return "", options, err
+	}
+	if len(query) > 0 {
+		return "", options, errors.New("river: takes nothing but ?schema=name and ?poll_only=true")
 	}
 	if config.StoreURL == "" {
-		return "", "", errors.New("river: is the store's database: name that too, with --store or WAYBILL_STORE, or use river+postgres://… or river+sqlite:PATH")
+		return "", options, errors.New("river: is the store's database: name that too, with --store or WAYBILL_STORE, or use river+postgres://… or river+sqlite:PATH")
 	}
-	return config.StoreURL, schema, nil
+	return config.StoreURL, options, nil
 }
 
-// cutSchema takes what is not PostgreSQL's out of a URL.
-func cutSchema(rawURL string) (database, schema string, err error) {
+// cutOptions takes what is not PostgreSQL's out of a URL.
+func cutOptions(rawURL string) (database string, options riverOptions, err error) {
 	u, err := parse(rawURL, riverExamples)
 	if err != nil {
-		return "", "", err
+		return "", options, err
 	}
 	query := u.Query()
-	if !query.Has("schema") {
-		return rawURL, "", nil
+	if !query.Has("schema") && !query.Has("poll_only") {
+		return rawURL, options, nil
 	}
-	schema = query.Get("schema")
-	query.Del("schema")
+	if err := options.take(query); err != nil {
+		return "", options, err
+	}
 	u.RawQuery = query.Encode()
-	return u.String(), schema, nil
+	return u.String(), options, nil
 }
 
 // withoutPool takes the options of a pool out of a URL.
@@ -94,12 +119,12 @@ func withoutPool(rawURL string) string {
 type riverOnPostgres struct {
 	config BackendConfig
 	server postgresServer
-	schema string
+	riverOptions
 }
 
 // openRiverOnPostgres makes a pool of its own for what is enqueued and asked: the
 // store's stays the store's. Consumers have connections of their own.
-func openRiverOnPostgres(config BackendConfig, database, schema string) (Backend, error) {
+func openRiverOnPostgres(config BackendConfig, database string, options riverOptions) (Backend, error) {
 	if !strings.HasPrefix(config.URL, "river+") {
 		database = withoutPool(database)
 	}
@@ -107,7 +132,7 @@ func openRiverOnPostgres(config BackendConfig, database, schema string) (Backend
 	if err != nil {
 		return nil, err
 	}
-	return &riverOnPostgres{config, server, schema}, nil
+	return &riverOnPostgres{config, server, options}, nil
 }
 
 func (b *riverOnPostgres) InProcess() bool                 { return false }
@@ -120,8 +145,17 @@ func (b *riverOnPostgres) Migrator() (waybill.Migrator, error) {
 
 func (b *riverOnPostgres) Queue(lane string) (Queue, error) {
 	return river.New(river.Config{
-		Pool: b.server.pool, Schema: b.schema, Lane: lane, Drain: b.config.queueDrain(), Logger: b.config.Logger,
+		Pool: b.server.pool, Schema: b.schema, PollOnly: b.pollOnly, FetchPollInterval: b.pollInterval(),
+		Lane: lane, Drain: b.config.queueDrain(), Logger: b.config.Logger,
 	})
+}
+
+// pollInterval is short where nothing else tells of a job.
+func (b *riverOnPostgres) pollInterval() time.Duration {
+	if b.pollOnly {
+		return 200 * time.Millisecond
+	}
+	return 0 // the default
 }
 
 type riverOnSQLite struct {

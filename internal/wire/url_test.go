@@ -146,21 +146,30 @@ func TestRabbitMQQueues(t *testing.T) {
 func TestRiverDatabase(t *testing.T) {
 	t.Parallel()
 	const store = "postgres://ann:p%40ss@db/app?sslmode=disable"
-	for url, want := range map[string][2]string{
-		"river:":               {store, ""},
-		"river:?schema=queue":  {store, "queue"},
-		"river+postgres://x/y": {"postgres://x/y", ""},
-		"river+postgres://ann:p%40s%2Fs@x/y?sslmode=disable&schema=queue": {"postgres://ann:p%40s%2Fs@x/y?sslmode=disable", "queue"},
-		"river+sqlite:river.db": {"sqlite:river.db", ""},
+	type result struct {
+		database string
+		options  riverOptions
+	}
+	for url, want := range map[string]result{
+		"river:":                             {store, riverOptions{}},
+		"river:?schema=queue":                {store, riverOptions{schema: "queue"}},
+		"river:?poll_only=true":              {store, riverOptions{pollOnly: true}},
+		"river:?poll_only=false":             {store, riverOptions{}},
+		"river+postgres://x/y":               {"postgres://x/y", riverOptions{}},
+		"river+postgres://x/y?poll_only=yes": {},
+		"river+postgres://ann:p%40s%2Fs@x/y?sslmode=disable&schema=queue&poll_only=1": {
+			"postgres://ann:p%40s%2Fs@x/y?sslmode=disable", riverOptions{schema: "queue", pollOnly: true},
+		},
+		"river+sqlite:river.db": {"sqlite:river.db", riverOptions{}},
 	} {
-		database, schema, err := riverDatabase(BackendConfig{URL: url, StoreURL: store})
-		if err != nil || database != want[0] || schema != want[1] {
-			t.Errorf("riverDatabase(%s) = %s, %q, %v, want %q", url, database, schema, err, want)
+		database, options, err := riverDatabase(BackendConfig{URL: url, StoreURL: store})
+		if (err != nil) != (want == result{}) || (result{database, options} != want) {
+			t.Errorf("riverDatabase(%s) = %s, %+v, %v, want %+v", url, database, options, err, want)
 		}
 	}
 	for storeURL, want := range map[string]string{
 		"mysql://ann:secret@db/app": "the store's URL: unknown scheme mysql",
-		"sqlite:waybill.db":         "a SQLite file has no schemas",
+		"sqlite:waybill.db":         "a SQLite file has neither schemas nor connection poolers",
 	} {
 		_, err := OpenBackend(BackendConfig{URL: "river:?schema=queue", StoreURL: storeURL})
 		checkRefusal(t, err, want)
