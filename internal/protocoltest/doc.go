@@ -5,14 +5,17 @@
 // transaction, with a queue in the store's database; a queue (backend/local behind a
 // faulty network) drops, duplicates, delays, reorders and forges messages; workers
 // take, extend, run and acknowledge; any of them is killed, or is paused past its
-// lease and goes on as if nothing had been; answers are lost, contexts end before
-// or during a statement, and the database's clock leaps forward and back. After
+// lease and goes on as if nothing had been; lanes are paused, by deferrals and by an
+// operator, and go on; answers are lost, contexts end before or during a statement,
+// and the database's clock leaps forward and back. After
 // each step every column of every row is what the model says, and so:
 //
 //   - two runs of one row are never under way under valid leases (see run.over
 //     for what that means on a clock that steps back);
 //   - an acknowledgement lands under the row's current claim, and under no other;
 //   - a stale copy changes no byte of a row;
+//   - no row of a paused lane is taken, and a pause changes no byte of a row; of two
+//     pauses the later end counts, unless one was set exactly;
 //   - attempts and starts are exact: starts less attempts are the runs that
 //     recorded no outcome;
 //   - a claim that is made in one transaction with its messages is there with just

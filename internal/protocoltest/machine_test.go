@@ -29,6 +29,7 @@ type machine struct {
 	offset   time.Duration // of the database's clock
 	wentBack bool          // the clock has stepped back
 	debts    map[int64]*debt
+	halts    map[string]standstill // by lane; one that is over may be among them
 
 	relays  []*relay
 	workers []*worker
@@ -87,7 +88,7 @@ func newMachine(t *rapid.T, ctx context.Context, db *database) *machine {
 	must(t, db.reset(ctx))
 	queue, err := local.New(local.Config{Capacity: queueCapacity})
 	must(t, err)
-	m := &machine{T: t, ctx: ctx, db: db, debts: map[int64]*debt{}, queue: queue}
+	m := &machine{T: t, ctx: ctx, db: db, debts: map[int64]*debt{}, halts: map[string]standstill{}, queue: queue}
 	for i := range rapid.IntRange(1, 3).Draw(t, "relays") {
 		m.relays = append(m.relays, &relay{id: fmt.Sprint("relay:", i)})
 	}
@@ -142,6 +143,9 @@ func (m *machine) steps() map[string]step {
 		"worker gives back": {1, m.anyRun(false), m.workerGivesBack},
 		"row is overtaken":  {2, m.anyRun(true), m.overtake},
 		"worker dies":       {1, m.anyWorker((*worker).busy), m.workerDies},
+
+		"lane is paused":  {1, always, m.somebodyPauses},
+		"lane is resumed": {1, func() bool { return len(m.halts) > 0 }, m.operatorResumes},
 	}
 }
 
@@ -289,6 +293,16 @@ func (u unsure) Claim(ctx context.Context, request waybill.ClaimRequest) ([]wayb
 func (u unsure) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest) ([]waybill.ClaimedRow, error) {
 	rows, err := u.txStore.ClaimLapsed(ctx, request)
 	return rows, u.err(err)
+}
+
+func (u unsure) PauseLane(ctx context.Context, request waybill.PauseRequest) (waybill.Pause, error) {
+	pause, err := u.txStore.PauseLane(ctx, request)
+	return pause, u.err(err)
+}
+
+func (u unsure) ResumeLane(ctx context.Context, lane string) (bool, error) {
+	ended, err := u.txStore.ResumeLane(ctx, lane)
+	return ended, u.err(err)
 }
 
 func (u unsure) ClaimTx(ctx context.Context, work func(ctx context.Context, tx any, claims waybill.Claimer) error) error {

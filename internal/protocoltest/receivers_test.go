@@ -33,10 +33,10 @@ func declare(t testing.TB, onTx func(reg *waybill.Registry, key string, opts way
 	waybill.Declare[parcel](reg, "parcel.sent", waybill.EventOptions{})
 	backoff := waybill.Backoff{Base: 10 * time.Second, Cap: 40 * time.Second}
 	waybill.OnAny(reg, audit, func(ctx context.Context, _ *waybill.Delivery) error { return behave(ctx, nil) },
-		waybill.Options{Lease: time.Minute, MaxAttempts: 3, Backoff: backoff, GiveUpAfter: 10 * time.Minute})
+		waybill.Options{Lane: mail, Lease: time.Minute, MaxAttempts: 3, Backoff: backoff, GiveUpAfter: 10 * time.Minute})
 	onTx(reg, stock, waybill.Options{Lease: 90 * time.Second, MaxAttempts: 2, Backoff: backoff})
 	waybill.On(reg, hooks, func(ctx context.Context, _ parcel) error { return behave(ctx, nil) }, waybill.Options{
-		Lease: time.Minute, MaxAttempts: 2, Backoff: backoff,
+		Lane: mail, Lease: time.Minute, MaxAttempts: 2, Backoff: backoff,
 		Targets: waybill.TargetsOf(func(_ context.Context, p parcel) ([]string, error) {
 			targets := make([]string, p.Targets)
 			for i := range targets {

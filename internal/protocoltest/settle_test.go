@@ -18,7 +18,7 @@ func (m *machine) settle() {
 			r.active = false
 		}
 	}
-	latest := m.now
+	latest := max(m.now, m.endPauses())
 	for _, d := range m.debts {
 		latest = max(latest, d.available, d.expires)
 	}

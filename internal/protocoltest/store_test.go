@@ -79,7 +79,7 @@ CREATE TABLE posted (delivery_id bigint NOT NULL, claimed_by text NOT NULL, clai
 
 const (
 	deletePosted = `DELETE FROM posted RETURNING delivery_id, claimed_by, claimed_at`
-	deleteAll    = `DELETE FROM event; DELETE FROM effect; DELETE FROM posted`
+	deleteAll    = `DELETE FROM event; DELETE FROM lane_pause; DELETE FROM effect; DELETE FROM posted`
 )
 
 func postedMessage(scan func(...any) error) (m waybill.Message, err error) {

@@ -44,9 +44,10 @@ func (m *machine) workerTakes() {
 }
 
 // take offers a worker's messages, and fails unless just those are taken whose
-// claim is their row's.
+// claim is their row's, and whose lane is not paused.
 func (m *machine) take(w *worker, f fault) {
 	m.Helper()
+	m.untimely()
 	messages := w.inbox
 	if f != well { // so that it is one statement, of which all is done or nothing
 		messages = distinct(messages, func(message waybill.Message) int64 { return message.DeliveryID })
@@ -55,7 +56,7 @@ func (m *machine) take(w *worker, f fault) {
 	var changes []change
 	for i, message := range messages {
 		d := m.debts[message.DeliveryID]
-		if d.held(message.Claim) && !slices.ContainsFunc(changes, func(c change) bool { return c.id == d.id }) {
+		if d.held(message.Claim) && !m.stands(d) && !slices.ContainsFunc(changes, func(c change) bool { return c.id == d.id }) {
 			current[i] = true
 			receiver, _ := m.db.store.Registry().Receiver(d.receiver)
 			changes = append(changes, taken(d.id, w.id, receiver.Lease))
@@ -75,6 +76,7 @@ func (m *machine) take(w *worker, f fault) {
 		return // the messages stay in the inbox
 	}
 	w.inbox = w.inbox[:0:0]
+	defer m.giveBackPaused(answers)
 	for i, answer := range answers {
 		if answer.Message != messages[i] || current[i] != (answer.Delivery != nil) {
 			m.Fatalf("answer %d to %+v is %+v; its claim is the row's: %t", i, messages[i], answer, current[i])
@@ -128,6 +130,8 @@ func (m *machine) checkRefusal(answer waybill.Taken) {
 		want = waybill.RefusedNoRow
 	case !d.status.Owed():
 		want = waybill.RefusedSettled
+	case d.held(answer.Message.Claim) && m.stands(d):
+		want = waybill.RefusedPaused
 	case m.wentBack || !slices.Contains(d.handOffs, answer.Message.Claim):
 		if answer.Refused == waybill.RefusedReclaimed {
 			want = waybill.RefusedReclaimed
@@ -203,6 +207,7 @@ func (m *machine) record(w *worker, acks []waybill.Ack, f fault) {
 	if !slices.Equal(landed, want) {
 		m.Fatalf("of %+v landed %v, want %v", acks, landed, want)
 	}
+	m.pauseDeferred(w, acks, landed)
 	if rapid.IntRange(0, 4).Draw(m.T, "recorded again at 4") == 4 {
 		return
 	}
