@@ -62,7 +62,7 @@ func wantStatuses(t testing.TB, results []waybill.Result, n int, statuses ...way
 	return counts
 }
 
-// recover waits until a message is accepted again.
+// recovered waits until a message is accepted again.
 func recovered(t testing.TB, b *amqp.Backend, batch []waybill.Message) {
 	t.Helper()
 	eventually(t, "messages are accepted again", func() bool {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -13,136 +12,6 @@ import (
 
 	"github.com/waybill-go/waybill"
 )
-
-const (
-	// recheckDelay is how long after a message was returned the queue is looked
-	// for. A broker whose queue is declared again the moment it was deleted may
-	// forget to tell the consumers, who then wait on the old one for good.
-	recheckDelay = time.Second
-	// recheckWait is how long after such a look the next is made.
-	recheckWait = 5 * time.Second
-)
-
-// publisher is a session for sending. Its channel publishes and does nothing else.
-type publisher struct {
-	*session
-	backend *Backend
-	opened  time.Time
-	channel *amqp.Channel
-	returns chan amqp.Return // messages that no queue took; told before their confirms
-	alarm   alarm
-	recheck chan struct{} // the queue may be gone
-
-	// spoilt: messages were given up that an alarm held. Their confirms may come
-	// at any time, so that no other batch can be sent here. Guarded by the turn.
-	spoilt bool
-}
-
-func (b *Backend) openPublisher(ctx context.Context) (*publisher, error) {
-	s, err := b.dialer.dial(ctx, "publish")
-	if err != nil {
-		return nil, err
-	}
-	p := &publisher{
-		session: s, backend: b, opened: time.Now(),
-		returns: make(chan amqp.Return, batchSize), // there is room for all of a batch
-		recheck: make(chan struct{}, 1),
-	}
-	p.alarm.clear()
-	p.watchAlarm(s.conn.NotifyBlocked(make(chan amqp.Blocking, 8)))
-	if err = b.topology.ensure(ctx, s); err == nil {
-		err = s.call(ctx, rpcTimeout, "open a channel", p.prepare)
-	}
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	p.watchEnd("channel", p.channel.NotifyClose(make(chan *amqp.Error, 1)))
-	return p, nil
-}
-
-func (p *publisher) prepare() (err error) {
-	if p.channel, err = p.conn.Channel(); err != nil {
-		return err
-	}
-	p.channel.NotifyReturn(p.returns)
-	return p.channel.Confirm(false)
-}
-
-func (p *publisher) watchAlarm(blockings <-chan amqp.Blocking) {
-	p.watchers.Go(func() {
-		for blocking := range blockings {
-			if blocking.Active {
-				p.backend.log.Warn("rabbitmq takes no messages", "reason", blocking.Reason)
-				p.alarm.raise(blocking.Reason)
-			} else {
-				p.backend.log.Info("rabbitmq takes messages again")
-				p.alarm.clear()
-			}
-		}
-	})
-}
-
-// serve looks for the queue when a message was returned, until the session is dead.
-func (p *publisher) serve(ctx context.Context) error {
-	var last time.Time
-	for {
-		select {
-		case <-p.dead:
-			return p.cause
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-p.recheck:
-		}
-		select {
-		case <-p.dead:
-			return p.cause
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(max(recheckDelay, time.Until(last.Add(recheckWait)))):
-		}
-		last = time.Now()
-		if err := p.backend.topology.ensure(ctx, p.session); err != nil && p.alive() {
-			p.backend.log.Warn("the queue is gone", "error", err)
-		}
-	}
-}
-
-// alarm is whether the broker takes messages.
-type alarm struct {
-	mu     sync.Mutex
-	reason string
-	raised chan struct{} // closed while the broker takes none
-}
-
-func (a *alarm) raise(reason string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	select {
-	case <-a.raised:
-	default:
-		close(a.raised)
-	}
-	a.reason = reason
-}
-
-func (a *alarm) clear() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.raised = make(chan struct{})
-}
-
-// state returns a channel that is closed while the alarm lasts, and an error then.
-func (a *alarm) state() (<-chan struct{}, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	select {
-	case <-a.raised:
-		return a.raised, fmt.Errorf("%w: %s", ErrBlocked, a.reason)
-	default:
-		return a.raised, nil
-	}
-}
 
 // sending is one message on its way.
 type sending struct {
@@ -255,22 +124,23 @@ func (p *publisher) await(sendings []*sending) error {
 	return nil
 }
 
-// errNacked is why a message was refused, and all of a batch.
-var errNacked = errors.New("the broker refuses it: the queue is full, or cannot store it now")
+// Why the broker refuses a message, and all of a batch.
+var (
+	errReturned = errors.New("the broker returned it: the queue does not exist")
+	errNacked   = errors.New("the broker refuses it: the queue is full, or cannot store it now")
+)
 
 // settle says what became of each message, once the wait is over. It returns an
-// error if the queue took none.
+// error if the queue is gone, or took none.
 func (p *publisher) settle(sendings []*sending, blocked error) error {
-	var refused error
-	accepted := 0
 	// What the broker has said comes first, and whether the channel was closed
 	// after: its end counts as a no to every message that was open.
-	open := make([]bool, len(sendings))
+	answered := make([]bool, len(sendings))
 	for i, s := range sendings {
 		select {
 		case <-s.confirm.Done():
+			answered[i] = true
 		default:
-			open[i] = true
 		}
 	}
 	closed := p.channel.IsClosed()
@@ -278,33 +148,33 @@ func (p *publisher) settle(sendings []*sending, blocked error) error {
 		<-p.dead // it is about to be told
 	}
 	returned := p.drainReturns()
+	accepted := false
+	var refused error
 	for i, s := range sendings {
 		reply, isReturned := returned[s.id]
+		status, err := waybill.EnqueueAccepted, error(nil)
 		switch {
 		case isReturned:
-			err := fmt.Errorf("the broker returned it: %d %s", reply.ReplyCode, reply.ReplyText)
-			*s.result = waybill.Result{Status: waybill.EnqueueRefused, Err: err}
-			refused = fmt.Errorf("queue %s does not exist: %w", p.backend.queue, err)
-		case open[i] && blocked != nil:
+			status, err = waybill.EnqueueRefused, fmt.Errorf("%w: %d %s", errReturned, reply.ReplyCode, reply.ReplyText)
+			refused = err
+		case s.confirm.Acked() && answered[i]:
+			accepted = true
+		case answered[i] && !closed:
+			status, err = waybill.EnqueueRefused, errNacked
+			refused = err
+		case blocked != nil:
+			status, err = waybill.EnqueueUnknown, blocked
 			p.spoilt = true
-			*s.result = waybill.Result{Status: waybill.EnqueueUnknown, Err: blocked}
-		case open[i] || !s.confirm.Acked() && closed:
-			*s.result = waybill.Result{Status: waybill.EnqueueUnknown, Err: p.cause}
-		case !s.confirm.Acked():
-			*s.result = waybill.Result{Status: waybill.EnqueueRefused, Err: errNacked}
-			refused = errNacked
 		default:
-			*s.result = waybill.Result{Status: waybill.EnqueueAccepted}
-			accepted++
+			status, err = waybill.EnqueueUnknown, p.cause
 		}
+		*s.result = waybill.Result{Status: status, Err: err}
 	}
 	if len(returned) > 0 {
-		select {
-		case p.recheck <- struct{}{}:
-		default: // it is asked for
-		}
+		p.askForRecheck()
+		return refused
 	}
-	if accepted > 0 && len(returned) == 0 {
+	if accepted {
 		return nil
 	}
 	return refused
