@@ -56,7 +56,8 @@ type Options struct {
 	// Backoff is the wait between attempts. Defaults to 2s doubling to 1h.
 	Backoff Backoff
 	// GiveUpAfter bounds deferrals (see Defer): past that age a deferral is
-	// final. Without it a deferral counts as an attempt. Defaults to none.
+	// final. Without it a deferral counts as an attempt, and pauses no lane.
+	// Defaults to none.
 	GiveUpAfter time.Duration
 	// Targets makes the receiver a fan-out: one delivery for each string it
 	// returns when an event is fired. Defaults to none: one delivery an event.
