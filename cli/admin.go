@@ -122,7 +122,7 @@ func (w *watched) during(ctx context.Context, run func(ctx context.Context) erro
 	if w == nil {
 		return run(ctx)
 	}
-	config := metrics.Config{Registry: w.registry, Relays: w.relays, Worker: w.worker != nil}
+	config := metrics.Config{Registry: w.registry, Relays: w.relays, Worker: w.worker != nil, Logger: w.log}
 	if len(w.relays) > 0 { // any number of workers would count the same rows
 		config.Store, config.Queues = w.store, w.queues
 	}

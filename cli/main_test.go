@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/asynq"
 	"github.com/waybill-go/waybill/cli"
 )
 
@@ -30,7 +32,8 @@ func TestMain(m *testing.M) {
 	case "worker":
 		os.Exit(cli.Run(cli.Worker(waybill.NewRegistry())))
 	}
-	for _, variable := range os.Environ() { // nothing configures the commands behind a test's back
+	asynq.LogRedis(slog.New(slog.DiscardHandler)) // a Redis that is away is no news
+	for _, variable := range os.Environ() {       // nothing configures the commands behind a test's back
 		name, _, _ := strings.Cut(variable, "=")
 		own := strings.HasPrefix(name, "WAYBILL_") && !strings.HasPrefix(name, "WAYBILL_TEST_")
 		if own || name == "DATABASE_URL" || name == "REDIS_URL" {

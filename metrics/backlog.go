@@ -80,12 +80,13 @@ func newBacklog(c *Collector) *backlog {
 	}
 	for lane, queue := range c.config.Queues {
 		b.queues[lane] = newReading(c, b.errors, "queue", queue.Backlog)
+		b.queues[lane].source = b.queues[lane].source.With("lane", lane)
 	}
 	return b
 }
 
 func newReading[T any](c *Collector, errors *prometheus.CounterVec, source string, ask func(context.Context) (T, error)) *reading[T] {
-	return &reading[T]{collector: c, ask: ask, failed: errors.WithLabelValues(source).Inc}
+	return &reading[T]{collector: c, ask: ask, source: c.config.Logger.With("metrics", source), failed: errors.WithLabelValues(source).Inc}
 }
 
 // databaseTime is asked last: a row cannot be due after it.

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,9 @@ func declare(t *testing.T, receivers map[string]waybill.Options) *waybill.Regist
 
 func newCollector(t *testing.T, config metrics.Config) *metrics.Collector {
 	t.Helper()
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
 	c, err := metrics.New(config)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -61,6 +62,8 @@ type Config struct {
 	// Timeout is when a question that is not answered is given up. Its samples are
 	// absent from then on until an answer comes. Defaults to 30s.
 	Timeout time.Duration
+
+	Logger *slog.Logger // Defaults to slog.Default().
 }
 
 // Collector is a prometheus.Collector of everything that Waybill measures.
@@ -93,6 +96,9 @@ func New(config Config) (*Collector, error) {
 		if *bound.value == 0 {
 			*bound.value = bound.standard
 		}
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
 	}
 	c := &Collector{config: config, observed: newObserved(config.Registry)}
 	c.asking, c.stop = context.WithCancel(context.Background())

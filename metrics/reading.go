@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -17,20 +18,22 @@ const (
 type reading[T any] struct {
 	collector *Collector
 	ask       func(ctx context.Context) (T, error)
-	failed    func() // counts an answer that did not come
+	source    *slog.Logger // says who is asked
+	failed    func()       // counts an answer that did not come
 
-	mu       sync.Mutex
-	last     T
-	known    bool          // last was answered, and nothing failed since
-	restsTil time.Time     // not asked again before
-	running  chan struct{} // closed when the question at hand is answered; nil without one
+	mu      sync.Mutex
+	last    T
+	known   bool          // last was answered, and nothing failed since
+	failing bool          // the question before this one was not answered
+	askAt   time.Time     // not asked again before
+	running chan struct{} // closed when the question at hand is answered; nil without one
 }
 
 // begin asks, unless the last answer serves still or somebody asks already.
 func (r *reading[T]) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.running != nil || time.Now().Before(r.restsTil) {
+	if r.running != nil || time.Now().Before(r.askAt) {
 		return
 	}
 	running := make(chan struct{})
@@ -43,19 +46,31 @@ func (r *reading[T]) run(ctx context.Context) {
 	started := time.Now()
 	answer, err := r.ask(ctx)
 	took := time.Since(started)
-	if err != nil {
-		r.failed()
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = nil
-	r.known = err == nil
+	r.note(err)
 	rest := restAfterFailure * took
-	if r.known {
+	if err == nil {
 		r.last = answer
 		rest = restAfterAnswer * took
 	}
-	r.restsTil = time.Now().Add(max(r.collector.config.MaxAge, rest))
+	r.askAt = time.Now().Add(max(r.collector.config.MaxAge, rest))
+}
+
+// note accounts for the end of a question. An outage is a line at its beginning, and
+// one at its end.
+func (r *reading[T]) note(err error) {
+	switch {
+	case err != nil:
+		r.failed()
+		if !r.failing && r.collector.asking.Err() == nil {
+			r.source.Warn("not answered, its metrics are absent meanwhile", "error", err)
+		}
+	case r.failing:
+		r.source.Info("answered, its metrics are there again")
+	}
+	r.known, r.failing = err == nil, err != nil
 }
 
 // get waits for the question at hand until ctx ends, and returns what is known then.

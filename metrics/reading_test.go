@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/logtest"
 	"github.com/waybill-go/waybill/metrics"
 )
 
@@ -21,6 +23,7 @@ type bench struct {
 	store     *store
 	queue     func(ctx context.Context) error
 	collector *metrics.Collector
+	log       *logtest.Log
 }
 
 func newBench(t *testing.T) *bench {
@@ -32,7 +35,11 @@ func newBench(t *testing.T) *bench {
 		}
 		return waybill.Backlog{Ready: waybill.Known[int64](7)}, nil
 	})}
-	b.collector = newCollector(t, metrics.Config{Registry: declare(t, map[string]waybill.Options{"a": {}}), Store: b.store, Queues: queues, Relays: []string{"default"}})
+	var logger *slog.Logger
+	logger, b.log = logtest.New()
+	b.collector = newCollector(t, metrics.Config{
+		Registry: declare(t, map[string]waybill.Options{"a": {}}), Store: b.store, Queues: queues, Relays: []string{"default"}, Logger: logger,
+	})
 	return b
 }
 
@@ -75,6 +82,10 @@ func TestAScrapeOfServersThatHangIsBounded(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if got, _ := b.scrape(); got[pendingOfA] != 7 || got[`waybill_queue_messages{lane="default",state="ready"}`] != 7 {
 			t.Errorf("scraped %v after the outage", got)
+		}
+		for _, source := range []string{"metrics=deliveries", "metrics=in_flight", "metrics=queue lane=default"} {
+			b.log.Want(t, 1, "level=WARN", "not answered", source)
+			b.log.Want(t, 1, "level=INFO", "there again", source)
 		}
 		b.collector.Close()
 	})
@@ -170,6 +181,7 @@ func TestCloseGivesUpWhatIsAsked(t *testing.T) {
 		if took := time.Since(started); took != 0 {
 			t.Errorf("Close took %s", took)
 		}
+		b.log.Want(t, 0, "not answered")
 		asked := b.store.times()
 		time.Sleep(time.Hour)
 		if _, took := b.scrape(); took != 0 || b.store.times() != asked {

@@ -139,6 +139,19 @@ func (h *handled) different() int {
 	return len(h.came)
 }
 
+// owed returns the messages of the batch that did not come.
+func (h *handled) owed(batch []waybill.Message) []waybill.Message {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var owed []waybill.Message
+	for _, m := range batch {
+		if h.came[m.DeliveryID] == 0 {
+			owed = append(owed, m)
+		}
+	}
+	return owed
+}
+
 // all waits until every message of the batch came, and enqueues what did not, as a
 // relay does when leases lapse: a queue that is deleted takes with it what it had
 // just accepted.
@@ -146,14 +159,7 @@ func (h *handled) all(t testing.TB, b *amqp.Backend, batch []waybill.Message) {
 	t.Helper()
 	var last time.Time
 	eventually(t, "every message came", func() bool {
-		var owed []waybill.Message
-		h.mu.Lock()
-		for _, m := range batch {
-			if h.came[m.DeliveryID] == 0 {
-				owed = append(owed, m)
-			}
-		}
-		h.mu.Unlock()
+		owed := h.owed(batch)
 		if len(owed) > 0 && time.Since(last) > 2*time.Second {
 			last = time.Now()
 			_, _ = b.Enqueue(t.Context(), owed)

@@ -52,11 +52,21 @@ func TestSoakNetwork(t *testing.T) {
 			}
 		})
 		total := 0
+		last := time.Now() // when what is owed was sent again
 		for ctx.Err() == nil {
+			batch := h.owed(messages(1, total))
+			switch {
+			case len(batch) < 500:
+				batch = messages(total+1, 50)
+				total += 50
+			case time.Since(last) > 2*time.Second:
+				last = time.Now()
+			default:
+				batch = nil
+			}
 			enqueueing, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			_, _ = sender.Enqueue(enqueueing, messages(total+1, 50))
+			_, _ = sender.Enqueue(enqueueing, batch)
 			cancel()
-			total += 50
 			time.Sleep(50 * time.Millisecond)
 		}
 		trouble.Wait()
