@@ -64,11 +64,13 @@ func (p *publisher) send(messages []waybill.Message, results []waybill.Result) (
 		// To the nameless exchange, which nobody has to declare and nobody can
 		// delete; mandatory, or a queue that is missing would be no trouble.
 		confirm, err := p.channel.PublishWithDeferredConfirm("", p.backend.queue, true, false, publishing)
+		if errors.Is(err, amqp.ErrClosed) { // nothing of it was written
+			<-p.dead // it is about to be told, and why
+			return sendings, p.cause
+		}
 		if err != nil {
 			err = fmt.Errorf("publish to %s: %w", p.place, err)
-			if !errors.Is(err, amqp.ErrClosed) { // of that, nothing was written
-				results[i] = waybill.Result{Status: waybill.EnqueueUnknown, Err: err}
-			}
+			results[i] = waybill.Result{Status: waybill.EnqueueUnknown, Err: err}
 			p.fail(err)
 			return sendings, err
 		}
