@@ -50,7 +50,7 @@ func TestFailures(t *testing.T) {
 		{"a queue that is for somebody else to declare", s.args("relay", "--lane", "mail", "--backend", rabbit+"?passive=true"), []string{"backend: ", "waybill-mail", "passive"}},
 		{"a River that is down", s.args("relay", "--backend", "river+postgres://ann:secret@"+closedAt+"/app"), []string{"backend: PostgreSQL at " + closedAt + ": connection refused", "start it"}},
 		{"a River without its tables", s.args("relay", "--lane", "mail", "--backend", "river:"), []string{"backend: river: ", "run `bridge migrate` with this backend"}},
-		{"a schema that is none", s.args("relay", "--backend", "river:?schema=other"), []string{"--backend: ?schema= is for River on PostgreSQL"}},
+		{"a schema that is none", s.args("relay", "--backend", "river:?schema=other"), []string{"--backend: ?schema= and ?poll_only= are for River on PostgreSQL"}},
 		{"an unknown lane", s.queueArgs("relay", "--lane", "nowhere"), []string{`unknown lane "nowhere"; declared: default, mail`, "correct --lane"}},
 		{"a missing file of receivers", []string{"relay", "--receivers", filepath.Join(s.folder, "none.yaml"), "--store", s.store, "--backend", s.backend}, []string{"receivers: open", "none.yaml: no such file"}},
 		{"a mistake in the receivers", []string{"relay", "--receivers", broken, "--store", s.store, "--backend", s.backend}, []string{broken + `:4: receiver "a": leese: unknown field; did you mean lease?`}},
