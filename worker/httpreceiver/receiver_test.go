@@ -136,7 +136,7 @@ func TestOutcomes(t *testing.T) {
 			want: waybill.Outcome{Status: waybill.Failed, Attempted: true, Wait: 4 * time.Second}, wantErr: []string{"500 Internal Server Error: <p> oops </p>"}},
 		{name: "404", status: 404, want: waybill.Outcome{Status: waybill.Failed, Attempted: true, Wait: 4 * time.Second}, wantErr: []string{"answered 404 Not Found"}},
 		{name: "429 in seconds, bounded by give-up-after", status: 429, header: map[string]string{"Retry-After": "30"}, give: time.Hour,
-			want: waybill.Outcome{Status: waybill.Failed, Deferred: true, Wait: 45 * time.Second}, wantErr: []string{"429 Too Many Requests: deferred for 30s"}},
+			want: waybill.Outcome{Status: waybill.Failed, Deferred: true, Wait: 45 * time.Second, Pause: 30 * time.Second}, wantErr: []string{"429 Too Many Requests: deferred for 30s"}},
 		{name: "429 counts without give-up-after", status: 429, header: map[string]string{"Retry-After": "30"},
 			want: waybill.Outcome{Status: waybill.Failed, Attempted: true, Wait: 30 * time.Second}},
 		{name: "503 with a date, by the destination's clock", status: 503,
