@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -123,7 +124,7 @@ func TestOneProcessIsEnough(t *testing.T) {
 	s := newSite(t, "receivers:\n- {key: all, event: '*', http: {url: '"+sink.url+"'}}\n")
 	succeeds(t, s.args("fire", "a", "--payload", "1")...)
 	got := succeeds(t, s.args("relay", "--backend", "local:", "--once")...)
-	if got.out != "handed off 1 message\n" || s.owed() != 0 {
+	if got.out != "succeeded: 1\n" || s.owed() != 0 {
 		t.Errorf("relay --once = %q, owed %d", got.out, s.owed())
 	}
 	succeeds(t, s.args("fire", "a", "--payload", "2")...)
@@ -143,10 +144,10 @@ func TestOnceWithALimit(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--limit", "3"}, "handed off 3 messages\n"},
-		{[]string{"--limit", "1"}, "handed off 1 message\n"},
-		{[]string{"--batch-size", "2"}, "handed off 3 messages\n"},
-		{nil, "handed off 0 messages\n"},
+		{[]string{"--limit", "3"}, "handed off: 3\n"},
+		{[]string{"--limit", "1"}, "handed off: 1\n"},
+		{[]string{"--batch-size", "2"}, "handed off: 3\n"},
+		{nil, "Nothing owed.\n"},
 	} {
 		got := succeeds(t, s.queueArgs(append([]string{"relay", "--once", "--lane", "mail"}, step.args...)...)...)
 		if got.out != step.want {
@@ -259,4 +260,27 @@ func TestAFailureOfTheRealProgram(t *testing.T) {
 	cmd, said = start(t, "worker", "--fast")
 	cmd.Wait()
 	checkFailure(t, outcome{code: cmd.ProcessState.ExitCode(), err: said.String()}, 2, "unknown flag: --fast")
+}
+
+func TestOnceSaysWhatCameOfIt(t *testing.T) {
+	t.Parallel()
+	sink := newSink(t)
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	t.Cleanup(broken.Close)
+	s := newSite(t, fmt.Sprintf(`
+receivers:
+- {key: far, event: '*', http: {url: '%[1]s'}}
+- {key: near, event: '*', site: relay, http: {url: '%[1]s'}}
+- {key: failing, event: '*', site: relay, http: {url: '%[2]s'}}
+- {key: hopeless, event: '*', site: relay, max_attempts: 1, http: {url: '%[2]s'}}
+`, sink.url, broken.URL))
+	lines := strings.Repeat(`{"name":"a","payload":1}`+"\n", 2)
+	succeeds(t, s.args("fire", "--file", s.file("events.jsonl", lines))...)
+	const want = "handed off: 2\ndead: 2\nfailed: 2\nsucceeded: 2\n"
+	if got := succeeds(t, s.queueArgs("relay", "--once")...).out; got != want {
+		t.Errorf("relay --once = %q, want %q", got, want)
+	}
+	if got := succeeds(t, s.queueArgs("relay", "--once")...).out; got != "Nothing owed.\n" {
+		t.Errorf("relay --once again = %q", got)
+	}
 }

@@ -74,7 +74,7 @@ func TestPauseAndResume(t *testing.T) {
 					t.Errorf("%s = %s", command, got)
 				}
 			}
-			if got := succeeds(t, s.queueArgs("relay", "--once", "--lane", "mail")...); got.out != "handed off 0 messages\n" || !strings.Contains(got.err, "lane is paused") {
+			if got := succeeds(t, s.queueArgs("relay", "--once", "--lane", "mail")...); got.out != "Nothing owed.\n" || !strings.Contains(got.err, "lane is paused") {
 				t.Errorf("relay of a paused lane: %+v", got)
 			}
 
@@ -96,7 +96,7 @@ func TestPauseAndResume(t *testing.T) {
 			if got := succeeds(t, s.args("resume", "mail")...).out; got != "lane mail was not paused\n" {
 				t.Errorf("resume again = %s", got)
 			}
-			if got := succeeds(t, s.queueArgs("relay", "--once", "--lane", "mail")...).out; got != "handed off 1 message\n" {
+			if got := succeeds(t, s.queueArgs("relay", "--once", "--lane", "mail")...).out; got != "handed off: 1\n" {
 				t.Errorf("relay of a lane that goes on: %s", got)
 			}
 		})

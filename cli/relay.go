@@ -59,7 +59,7 @@ the rest back and exits with 0; a second one ends it at once.`,
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.lanes, "lane", []string{waybill.DefaultLane}, "`lane` to serve; may be repeated")
-	flags.BoolVar(&f.once, "once", false, "hand off what is due now, and exit")
+	flags.BoolVar(&f.once, "once", false, "hand off what is due now, say what came of it, and exit")
 	flags.IntVar(&f.limit, "limit", 0, "with --once: one claim of at most `N` rows")
 	flags.IntVar(&f.passes, "passes", 0, "exit after `N` passes")
 	flags.IntVar(&f.batchSize, "batch-size", relay.DefaultBatchSize, "rows in one claim")
@@ -150,22 +150,30 @@ func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
 	}
 	defer store.Close()
 	watch := a.watch(f.admin, store, backend, log)
-	r, err := a.relays(cmd.Context(), f, store, backend, watch, log)
-	if err != nil {
-		return err
-	}
 	if f.once {
-		n, err := r.once(cmd.Context(), f.limit)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "handed off %s\n", plural(n, "message", "messages"))
+		return a.relayOnce(cmd, f, store, backend, log)
+	}
+	r, err := a.relays(cmd.Context(), f, store, backend, watch, watch.observer(), log)
+	if err != nil {
 		return err
 	}
 	if r.local != nil {
 		defer sayStopping(cmd.Context(), log, f.drain)()
 	}
 	return watch.during(cmd.Context(), r.run)
+}
+
+// relayOnce hands off what is due now and says what came of it.
+func (a *app) relayOnce(cmd *cobra.Command, f relayFlags, store wire.Store, backend wire.Backend, log *slog.Logger) error {
+	sum := &summary{elsewhere: backend != nil && !backend.InProcess()}
+	r, err := a.relays(cmd.Context(), f, store, backend, nil, sum.observe, log)
+	if err != nil {
+		return err
+	}
+	if err := r.once(cmd.Context(), f.limit); err != nil {
+		return err
+	}
+	return sum.print(cmd.OutOrStdout())
 }
 
 // relayBackend opens the backend, if there is one: a relay whose receivers all run
@@ -200,12 +208,12 @@ func (a *app) checkLanes(lanes []string, backend wire.Backend) error {
 
 // relays makes a relay for each lane and, where receivers run in this process, the
 // worker for them.
-func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backend wire.Backend, watch *watched, log *slog.Logger) (*relaying, error) {
+func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backend wire.Backend, watch *watched, observer waybill.Observer, log *slog.Logger) (*relaying, error) {
 	made := &relaying{}
 	for _, lane := range f.lanes {
 		config := relay.Config{
 			Store: store, Lane: lane, BatchSize: f.batchSize, Poll: f.poll, OrphanAfter: f.orphanAfter,
-			WorkerID: f.workerID, Passes: f.passes, Logger: log, Observer: watch.observer(),
+			WorkerID: f.workerID, Passes: f.passes, Logger: log, Observer: observer,
 		}
 		if backend != nil {
 			queue, err := openQueue(ctx, backend, lane)
@@ -238,7 +246,7 @@ func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backen
 	var err error
 	made.local.worker, err = worker.New(worker.Config{
 		Store: store, Backend: waybill.Join(made.local.queues...), Slots: f.slots, Drain: f.drain, WorkerID: f.workerID, Logger: log,
-		Observer: watch.observer(),
+		Observer: observer,
 	})
 	watch.work(made.local.worker)
 	return made, err
@@ -266,12 +274,11 @@ func (r *relaying) run(ctx context.Context) error {
 
 // once hands off what is due, in the order of the lanes. What runs in this process
 // has run when it returns.
-func (r *relaying) once(ctx context.Context, limit int) (handedOff int, err error) {
-	err = r.with(ctx, func(ctx context.Context) error {
+func (r *relaying) once(ctx context.Context, limit int) error {
+	return r.with(ctx, func(ctx context.Context) error {
 		for _, each := range r.relays {
 			for {
 				n, err := each.Once(ctx, limit)
-				handedOff += n
 				if err != nil {
 					return err
 				}
@@ -284,7 +291,6 @@ func (r *relaying) once(ctx context.Context, limit int) (handedOff int, err erro
 		}
 		return nil
 	})
-	return handedOff, err
 }
 
 // with runs work beside the worker. The worker stops when work is done and what
