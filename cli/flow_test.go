@@ -269,7 +269,7 @@ func TestOnceSaysWhatCameOfIt(t *testing.T) {
 	t.Cleanup(broken.Close)
 	s := newSite(t, fmt.Sprintf(`
 receivers:
-- {key: far, event: '*', http: {url: '%[1]s'}}
+- {key: far, event: '*', lane: distant, http: {url: '%[1]s'}}
 - {key: near, event: '*', site: relay, http: {url: '%[1]s'}}
 - {key: failing, event: '*', site: relay, http: {url: '%[2]s'}}
 - {key: hopeless, event: '*', site: relay, max_attempts: 1, http: {url: '%[2]s'}}
@@ -277,10 +277,10 @@ receivers:
 	lines := strings.Repeat(`{"name":"a","payload":1}`+"\n", 2)
 	succeeds(t, s.args("fire", "--file", s.file("events.jsonl", lines))...)
 	const want = "handed off: 2\ndead: 2\nfailed: 2\nsucceeded: 2\n"
-	if got := succeeds(t, s.queueArgs("relay", "--once")...).out; got != want {
+	if got := succeeds(t, s.queueArgs("relay", "--once", "--all-lanes")...).out; got != want {
 		t.Errorf("relay --once = %q, want %q", got, want)
 	}
-	if got := succeeds(t, s.queueArgs("relay", "--once")...).out; got != "Nothing owed.\n" {
+	if got := succeeds(t, s.queueArgs("relay", "--once", "--all-lanes")...).out; got != "Nothing owed.\n" {
 		t.Errorf("relay --once again = %q", got)
 	}
 }

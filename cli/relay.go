@@ -18,6 +18,7 @@ import (
 // relayFlags are what `relay` is called with.
 type relayFlags struct {
 	lanes       []string
+	allLanes    bool
 	once        bool
 	limit       int
 	passes      int
@@ -59,6 +60,7 @@ the rest back and exits with 0; a second one ends it at once.`,
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.lanes, "lane", []string{waybill.DefaultLane}, "`lane` to serve; may be repeated")
+	flags.BoolVar(&f.allLanes, "all-lanes", false, "serve every declared lane: for development, where one process is enough")
 	flags.BoolVar(&f.once, "once", false, "hand off what is due now, say what came of it, and exit")
 	flags.IntVar(&f.limit, "limit", 0, "with --once: one claim of at most `N` rows")
 	flags.IntVar(&f.passes, "passes", 0, "exit after `N` passes")
@@ -84,6 +86,8 @@ the rest back and exits with 0; a second one ends it at once.`,
 func (f *relayFlags) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	switch {
+	case f.allLanes && given("lane"):
+		return usagef("--all-lanes and --lane exclude each other")
 	case f.once && given("limit") && given("batch-size"):
 		return usagef("--limit is the size of the one claim: leave out --batch-size")
 	case given("limit") && !f.once:
@@ -137,6 +141,9 @@ func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
 	}
 	if err := a.declareFor(true, sites...); err != nil {
 		return err
+	}
+	if f.allLanes {
+		f.lanes = a.registry.Lanes()
 	}
 	if err := a.checkLanes(f.lanes, backend); err != nil {
 		return err

@@ -32,6 +32,7 @@ func TestWrongUsage(t *testing.T) {
 		{"no backend", s.args("relay"), "no backend for receiver a: set --backend or WAYBILL_BACKEND"},
 		{"once with two sizes", s.queueArgs("relay", "--once", "--limit", "5", "--batch-size", "5"), "leave out --batch-size"},
 		{"a limit for ever", s.queueArgs("relay", "--limit", "5"), "--limit is for --once"},
+		{"all lanes and one", s.queueArgs("relay", "--all-lanes", "--lane", "mail"), "exclude each other"},
 		{"once and passes", s.queueArgs("relay", "--once", "--passes", "5"), "exclude each other"},
 		{"no limit at all", s.queueArgs("relay", "--once", "--limit", "0"), "--limit 0: must be 1 or more"},
 		{"no passes", s.queueArgs("relay", "--passes", "0"), "--passes 0: must be 1 or more"},
