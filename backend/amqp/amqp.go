@@ -24,7 +24,7 @@ import (
 type Config struct {
 	// URLs is required: amqp://user:password@host:port/vhost, or amqps:// for
 	// TLS, one for each node. They are tried in turn, and each new connection
-	// begins with the one after that of the last.
+	// begins one further than the last did.
 	URLs []string
 	// Lane names the queue: waybill.QueueName(Lane). Defaults to "default".
 	Lane string

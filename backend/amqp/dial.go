@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -20,8 +20,7 @@ type dialer struct {
 	write     time.Duration
 	heartbeat time.Duration
 
-	mu   sync.Mutex
-	next int
+	begun atomic.Uint64 // how many dials
 }
 
 func newDialer(config Config) (*dialer, error) {
@@ -39,12 +38,15 @@ func newDialer(config Config) (*dialer, error) {
 	return d, nil
 }
 
-// dial connects to the first node that answers, beginning with the one after the
-// last that was tried. The connection's name says what it is for.
+// dial connects to the first node that answers, beginning one further than the dial
+// before. Several may dial at the same time, and each of them tries every node. The
+// connection's name says what it is for.
 func (d *dialer) dial(ctx context.Context, purpose string) (*session, error) {
 	var failed error
-	for range d.endpoints {
-		s, err := d.connect(ctx, d.turn(), purpose)
+	nodes := uint64(len(d.endpoints))
+	first := d.begun.Add(1) - 1
+	for n := range nodes {
+		s, err := d.connect(ctx, d.endpoints[(first+n)%nodes], purpose)
 		if err == nil {
 			return s, nil
 		}
@@ -58,14 +60,6 @@ func (d *dialer) dial(ctx context.Context, purpose string) (*session, error) {
 		}
 	}
 	return nil, failed
-}
-
-func (d *dialer) turn() endpoint {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e := d.endpoints[d.next]
-	d.next = (d.next + 1) % len(d.endpoints)
-	return e
 }
 
 // connect makes one connection. The library knows no context and no deadline for

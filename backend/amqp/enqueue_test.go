@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -272,6 +273,27 @@ func TestEnqueueFirstNodeDown(t *testing.T) {
 	enqueue(t, b, messages(1, 1))
 }
 
+// Whoever connects finds the node that is up, however many do so at the same time,
+// and does not begin with the other each time.
+func TestDialTriesEveryNode(t *testing.T) {
+	t.Parallel()
+	brokerURL := services.RabbitMQ(t)
+	down, dials := dropping(t)
+	b := open(t, amqp.Config{URLs: []string{down, brokerURL}, Lane: lane})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := b.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := dials.Load(); n != 4 {
+		t.Errorf("%d of 8 connections were tried at the first node before the second, want 4", n)
+	}
+}
+
 // A peer that takes connections and drops them, as a load balancer without a node,
 // is not stormed.
 func TestEnqueueOnPeerThatDrops(t *testing.T) {
@@ -279,14 +301,15 @@ func TestEnqueueOnPeerThatDrops(t *testing.T) {
 	dropped(t, 3*time.Second, 12)
 }
 
-// dropped lets a relay and a worker run against such a peer for a while.
-func dropped(t *testing.T, while time.Duration, most int64) {
+// dropping returns the URL of such a peer, and counts the connections to it.
+func dropping(t *testing.T) (peer string, dials *atomic.Int64) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	var dials atomic.Int64
+	t.Cleanup(func() { listener.Close() })
+	dials = new(atomic.Int64)
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -297,7 +320,13 @@ func dropped(t *testing.T, while time.Duration, most int64) {
 			conn.Close()
 		}
 	}()
-	b := open(t, amqp.Config{URLs: []string{"amqp://u:secret@" + listener.Addr().String()}, Lane: lane})
+	return "amqp://u:secret@" + listener.Addr().String(), dials
+}
+
+// dropped lets a relay and a worker run against such a peer for a while.
+func dropped(t *testing.T, while time.Duration, most int64) {
+	peer, dials := dropping(t)
+	b := open(t, amqp.Config{URLs: []string{peer}, Lane: lane})
 	end := consuming(t, b, 4, func(context.Context, waybill.Message) error { return nil })
 	for until := time.Now().Add(while); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		results, err := b.Enqueue(t.Context(), messages(1, 2))
