@@ -163,3 +163,18 @@ func TestEnqueueWithoutPermissionToWrite(t *testing.T) {
 	wantStatuses(t, results, 2, waybill.EnqueueUnknown, waybill.EnqueueNotSent)
 	eventually(t, "a person is told", func() bool { return len(log.Lines("level=ERROR", "403")) > 0 })
 }
+
+// A user without the permission to read is told so, and not every few milliseconds.
+func TestConsumeWithoutPermissionToRead(t *testing.T) {
+	t.Parallel()
+	brokerURL := services.RabbitMQ(t)
+	user := services.BrokerOf(t, brokerURL).User(".*", ".*", "^$")
+	logger, log := logtest.New()
+	b := open(t, amqp.Config{URLs: []string{user}, Lane: lane, Logger: logger})
+	end := consuming(t, b, 4, new(handled).handle)
+	eventually(t, "a person is told", func() bool { return len(log.Lines("level=ERROR", "403", "again_in=15s")) > 0 })
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	log.Want(t, 1, "no connection to rabbitmq")
+}

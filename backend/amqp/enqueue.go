@@ -74,8 +74,8 @@ func (b *Backend) enqueueBatch(ctx context.Context, messages []waybill.Message, 
 	err = p.publish(ctx, messages, results)
 	for try := 1; try < tries && time.Since(p.opened) < youth; try++ {
 		again := refusals(results)
-		if len(again) == 0 {
-			return err
+		if len(again) == 0 || err != nil && !errors.Is(err, errNacked) {
+			return err // which tells more than another try would
 		}
 		select {
 		case <-time.After(retryWait):
