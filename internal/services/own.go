@@ -33,6 +33,7 @@ type Server struct {
 	user    *syscall.Credential    // whom it runs as; nil is ourselves
 	polite  syscall.Signal         // asks for an orderly stop
 	ready   func(url string) error // one attempt to be answered
+	boot    time.Duration          // within which a start is answered
 	run     *process               // nil while stopped
 }
 
@@ -43,7 +44,7 @@ func own(t testing.TB, program string, user *syscall.Credential) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, Addr: addr, program: program, user: user, dir: ownDir(t)}
+	s := &Server{t: t, Addr: addr, program: program, user: user, dir: ownDir(t), boot: patience}
 	t.Cleanup(s.end)
 	return s
 }
@@ -77,7 +78,7 @@ func (s *Server) Start() {
 	if s.run != nil {
 		s.t.Fatalf("start %s: it is running already", s.program)
 	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(s.boot)
 	for {
 		run, err := launch(s.program, s.args, s.dir, s.user)
 		if err != nil {
@@ -89,7 +90,7 @@ func (s *Server) Start() {
 		}
 		s.Kill()
 		if time.Now().After(deadline) {
-			s.t.Fatalf("start %s: no answer in %v: %v: %s", s.program, patience, err, run.output.tail())
+			s.t.Fatalf("start %s: no answer in %v: %v: %s", s.program, s.boot, err, run.output.tail())
 		}
 	}
 }

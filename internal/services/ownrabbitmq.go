@@ -65,6 +65,7 @@ func OwnRabbitMQ(t testing.TB) *RabbitMQNode {
 	s.URL = fmt.Sprintf("amqp://waybill:%s@%s/", password, s.Addr)
 	s.args = append(append([]string{"-i"}, n.env...), program)
 	s.polite = syscall.SIGTERM
+	s.boot = 3 * patience // 10 s of one core's work, with others at work beside it
 	s.ready = pingRabbitMQ
 	t.Cleanup(s.Kill) // there is nothing that an orderly end would tidy up
 	s.Start()
