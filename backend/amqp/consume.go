@@ -155,8 +155,11 @@ func (l *subscriber) subscribe(ctx context.Context, queue string, index int) (*s
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	// Not with ctx, whose end must not end the session that others acknowledge on.
-	err := l.call(context.WithoutCancel(ctx), rpcTimeout, "subscribe", func() (err error) {
+	// Its end must not end the session at once: others acknowledge on it.
+	asking, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(cancelTimeout, giveUp) })()
+	err := l.call(asking, rpcTimeout, "subscribe", func() (err error) {
 		s.deliveries, err = s.channel.Consume(queue, s.tag, false, false, false, false, nil)
 		return err
 	})

@@ -254,6 +254,29 @@ func TestConsumeLeavesStuckHandlerBehind(t *testing.T) {
 	eventually(t, "the call returned", func() bool { return h.running.Load() == 0 })
 }
 
+// A broker that does not answer a slot that subscribes cannot hold Consume for long.
+func TestConsumeEndsThoughSubscribingHangs(t *testing.T) {
+	t.Parallel()
+	brokerURL := services.RabbitMQ(t)
+	proxy, through := proxied(t, brokerURL)
+	b := open(t, amqp.Config{URLs: []string{through}, Lane: lane, Type: "classic"})
+	watcher := open(t, amqp.Config{URLs: []string{brokerURL}, Lane: lane, Type: "classic"})
+	end := consuming(t, b, 1000, new(handled).handle)
+	eventually(t, "the first slots consume", func() bool {
+		backlog, err := watcher.Backlog(t.Context())
+		n, _ := backlog.Consumers.Value()
+		return err == nil && n > 0
+	})
+	proxy.Hold()
+	begun := time.Now()
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 8*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+}
+
 // What is none of ours is dropped, whatever else is in it.
 func TestConsumeDropsOtherTypes(t *testing.T) {
 	t.Parallel()
