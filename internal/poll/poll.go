@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// patience is ample on a busy machine, and short of the time after which one
-	// wonders whether the tests hang.
-	patience = 15 * time.Second
+	// patience is ample on a busy machine, and longer than River takes to look for
+	// stuck jobs again: 30 s.
+	patience = 45 * time.Second
 	interval = 5 * time.Millisecond
 )
 
