@@ -3,11 +3,14 @@ package services
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -16,8 +19,8 @@ import (
 // wrappers, which insist on Debian's user and settings.
 const rabbitmqBin = "/usr/lib/rabbitmq/bin"
 
-// RabbitMQNode is a private RabbitMQ. It has no management plugin: Ctl takes its
-// place, and some 3 s each time.
+// RabbitMQNode is a private RabbitMQ. It has no management plugin: Eval takes its
+// place, and Ctl, with some 3 s each time.
 type RabbitMQNode struct {
 	*Server
 	name string
@@ -86,6 +89,22 @@ func (n *RabbitMQNode) Ctl(args ...string) string {
 	return string(output)
 }
 
+// Eval evaluates an Erlang expression in the node and returns its value. That takes
+// milliseconds: unlike Ctl it starts no Erlang of its own.
+func (n *RabbitMQNode) Eval(expression string) string {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "erl_call", "-sname", n.name, "-e")
+	cmd.Env, cmd.Dir, cmd.Stdin = n.env, n.dir, strings.NewReader(expression+".\n")
+	output, err := cmd.CombinedOutput()
+	value, ok := strings.CutPrefix(string(output), "{ok, ")
+	if err != nil || !ok {
+		n.t.Fatalf("evaluate %s: %v: %s", expression, err, output)
+	}
+	return strings.TrimSuffix(strings.TrimSpace(value), "}")
+}
+
 func (n *RabbitMQNode) write(path, text string) {
 	n.t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -93,8 +112,8 @@ func (n *RabbitMQNode) write(path, text string) {
 	}
 }
 
-// ownPortMapper starts an epmd for one node and returns its address. A node that
-// finds none starts one that stays behind.
+// ownPortMapper starts an epmd for one node and returns its address once it answers:
+// a node that finds none starts one that stays behind.
 func ownPortMapper(t testing.TB, dir string) string {
 	t.Helper()
 	addr, err := freeAddr()
@@ -109,7 +128,16 @@ func ownPortMapper(t testing.TB, dir string) string {
 		_ = run.cmd.Process.Kill()
 		<-run.ended
 	})
-	return addr
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			_ = conn.Close()
+			return addr
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("start epmd: %v: %s", err, run.output.tail())
+		}
+	}
 }
 
 func pingRabbitMQ(url string) error {
