@@ -3,7 +3,6 @@ package amqp_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -32,11 +31,11 @@ func diskAlarm(t *testing.T, node *services.RabbitMQNode) {
 	recovered(t, b, messages(1, 50))
 	eventually(t, "every message came", func() bool { return h.different() == 50 })
 
-	node.Ctl("set_disk_free_limit", "900GB")
+	node.Eval(`rabbit_disk_monitor:set_disk_free_limit("900GB")`)
 	calm := false
 	defer func() {
 		if !calm {
-			node.Ctl("set_disk_free_limit", "50MB")
+			node.Eval(`rabbit_disk_monitor:set_disk_free_limit("50MB")`)
 		}
 	}()
 	unknown := make(map[int64]bool)
@@ -80,7 +79,7 @@ func diskAlarm(t *testing.T, node *services.RabbitMQNode) {
 		t.Errorf("closing took %v", took)
 	}
 
-	node.Ctl("set_disk_free_limit", "50MB")
+	node.Eval(`rabbit_disk_monitor:set_disk_free_limit("50MB")`)
 	calm = true
 	recovered(t, b, messages(400, 300))
 	var after handled
@@ -98,44 +97,48 @@ func diskAlarm(t *testing.T, node *services.RabbitMQNode) {
 // A broker that takes a message back from a run that is too long for it: the run
 // goes on, and with a cap below that it is never taken back.
 func consumerTimeout(t *testing.T, node *services.RabbitMQNode) {
-	node.Ctl("eval", "application:set_env(rabbit,consumer_timeout,2000),application:set_env(rabbit,channel_tick_interval,500).")
-	for _, capped := range []bool{true, false} {
-		t.Run(fmt.Sprintf("capped=%v", capped), func(t *testing.T) {
-			logger, log := logtest.New()
-			config := amqp.Config{URLs: []string{node.URL}, Lane: fmt.Sprintf("timeout-%v", capped), Logger: logger}
-			if capped {
-				config.AckCap = time.Second
-			}
-			b := open(t, config)
-			h := handled{gate: make(chan struct{})}
-			consuming(t, b, 1, h.handle)
-			recovered(t, b, messages(1, 2))
-			eventually(t, "a call runs", func() bool { return h.running.Load() == 1 })
-			lost := len(log.Lines("connection=consume", "no connection")) // a broker at work for the first time
-			if capped {
-				direct := connect(t, node.URL)
-				eventually(t, "the cap is over", func() bool {
-					_, consumers := inQueue(t, direct, "waybill-"+config.Lane)
-					return consumers == 0
-				})
-				time.Sleep(3 * time.Second) // in which the broker would have acted
-				log.Want(t, lost, "connection=consume", "no connection")
-			} else {
-				eventually(t, "the broker takes the message back", func() bool { return len(log.Lines("connection=consume", "406", "timed out")) > 0 })
-			}
-			if n := h.running.Load(); n != 1 {
-				t.Errorf("%d calls run, want the one", n)
-			}
-			close(h.gate)
-			eventually(t, "both messages came", func() bool { return h.different() == 2 })
-			if most := h.most.Load(); most != 1 {
-				t.Errorf("%d calls at a time in one slot", most)
-			}
-		})
-	}
-	t.Cleanup(func() {
-		node.Ctl("eval", "application:set_env(rabbit,consumer_timeout,1800000).")
+	// Until the node is started again.
+	node.Eval("application:set_env(rabbit,consumer_timeout,2000), application:set_env(rabbit,channel_tick_interval,500)")
+	capped := longRun(t, node, "capped", 200*time.Millisecond)
+	direct := connect(t, node.URL)
+	eventually(t, "the cap is over", func() bool {
+		_, consumers := inQueue(t, direct, "waybill-capped")
+		return consumers == 0
 	})
+	uncapped := longRun(t, node, "uncapped", 0) // whose message is the younger of the two
+	eventually(t, "the broker takes it back", func() bool { return len(uncapped.log.Lines("connection=consume", "406", "timed out")) > 0 })
+	time.Sleep(time.Second) // the broker looks twice at the other channel
+	capped.log.Want(t, capped.lost, "connection=consume", "no connection")
+	for _, run := range []*run{capped, uncapped} {
+		if n := run.running.Load(); n != 1 {
+			t.Errorf("%d calls run, want the one", n)
+		}
+		close(run.gate)
+		eventually(t, "both messages came", func() bool { return run.different() == 2 })
+		if most := run.most.Load(); most != 1 {
+			t.Errorf("%d calls at a time in one slot", most)
+		}
+	}
+}
+
+// run is a handler call that does not return until its gate is closed.
+type run struct {
+	handled
+	log  *logtest.Log
+	lost int // how often its connection was lost before
+}
+
+// longRun consumes two messages in one slot, the second after the first.
+func longRun(t *testing.T, node *services.RabbitMQNode, lane string, ackCap time.Duration) *run {
+	t.Helper()
+	logger, log := logtest.New()
+	r := &run{handled: handled{gate: make(chan struct{})}, log: log}
+	b := open(t, amqp.Config{URLs: []string{node.URL}, Lane: lane, AckCap: ackCap, Logger: logger})
+	consuming(t, b, 1, r.handle)
+	recovered(t, b, messages(1, 2))
+	eventually(t, "a call runs", func() bool { return r.running.Load() == 1 })
+	r.lost = len(log.Lines("connection=consume", "no connection")) // a broker at work for the first time
+	return r
 }
 
 // The broker goes away and comes back while messages are sent and handled: what was
