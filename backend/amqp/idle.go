@@ -70,7 +70,7 @@ func (l *subscriber) serve(ctx context.Context) error {
 		interval := lookInterval
 		queue, err := l.topology.look(ctx, l.session)
 		switch idle := l.idle.longest(); {
-		case err != nil || queue.Messages == 0 || idle == 0:
+		case err != nil || queue.Messages == 0 || idle < closeInterval:
 			waiting = time.Time{}
 		case waiting.IsZero():
 			waiting = time.Now()
