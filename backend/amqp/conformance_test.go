@@ -1,11 +1,8 @@
 package amqp_test
 
 import (
-	"flag"
-	"fmt"
 	"log/slog"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -25,12 +22,7 @@ func TestMain(m *testing.M) {
 		kind, url, _ := strings.Cut(spec, " ")
 		return amqp.New(amqp.Config{URLs: []string{url}, Type: kind})
 	})
-	// Many at the same time: they wait for the broker, and not for a processor.
-	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	backendtest.Parallel()
 	goleak.VerifyTestMain(m)
 }
 

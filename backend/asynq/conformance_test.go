@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		return asynq.New(asynq.Config{Redis: redis.NewUniversalClient(options), Lane: lane, CheckInterval: checkInterval})
 	})
+	backendtest.Parallel()
 	goleak.VerifyTestMain(m)
 }
 

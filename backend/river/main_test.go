@@ -22,6 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	backendtest.ConsumerProcess(openConsumer)
+	backendtest.Parallel()
 	goleak.VerifyTestMain(m)
 }
 
