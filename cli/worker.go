@@ -140,7 +140,7 @@ func sayStopping(ctx context.Context, log *slog.Logger, drain time.Duration) (fo
 
 // openBackend opens the backend and does not look for its server yet.
 func (a *app) openBackend(cmd *cobra.Command, config wire.BackendConfig) (wire.Backend, error) {
-	config.URL, config.StoreURL, config.Name = a.backend, a.store, cmd.Root().Name()
+	config.URL, config.StoreURL, config.Name, config.Registry = a.backend, a.store, cmd.Root().Name(), a.registry
 	backend, err := wire.OpenBackend(config)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source(cmd, "backend"), err)

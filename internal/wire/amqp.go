@@ -37,7 +37,7 @@ func (b *onRabbitMQ) Migrator() (waybill.Migrator, error) { return nil, nil }
 
 func (b *onRabbitMQ) Queue(lane string) (Queue, error) {
 	config := b.queue
-	config.Lane = lane
+	config.Lane, config.Expiration = lane, b.config.expiration(lane)
 	queue, err := amqp.New(config)
 	if err != nil {
 		return nil, err

@@ -41,9 +41,24 @@ type BackendConfig struct {
 	// Strict refuses a queue that somebody declared otherwise than this release
 	// does, where the queue is only warned of by default.
 	Strict bool
+	// Registry has the leases, which say for how long a message can be of use in
+	// a lane. Without one, messages stay for as long as the queue keeps them.
+	Registry *waybill.Registry
 	// Drain is the worker's, so that the queue waits at least as long.
 	Drain  time.Duration
 	Logger *slog.Logger
+}
+
+// expiration is the longest lease of a lane: a row whose lease has lapsed is claimed
+// again, and the message of its old claim is only in the way.
+func (c BackendConfig) expiration(lane string) (longest time.Duration) {
+	if c.Registry == nil {
+		return 0
+	}
+	for _, receiver := range c.Registry.LaneReceivers(lane) {
+		longest = max(longest, receiver.Lease)
+	}
+	return longest
 }
 
 // queueDrain is how long a queue waits for handlers: longer than the worker does,
