@@ -79,7 +79,7 @@ func waitFor(group *sync.WaitGroup, limit time.Duration) bool {
 // subscriber is a session for receiving.
 type subscriber struct {
 	*session
-	topology *topology
+	ready    func(ctx context.Context) (messages int, err error)
 	channels []*channel
 	idle     idle
 }
@@ -97,7 +97,10 @@ func (b *Backend) openSubscriber(ctx context.Context, slots int) (*subscriber, e
 	if err != nil {
 		return nil, err
 	}
-	l := &subscriber{session: s, topology: b.topology}
+	l := &subscriber{session: s, ready: func(ctx context.Context) (int, error) {
+		queue, err := b.topology.look(ctx, s)
+		return queue.Messages, err
+	}}
 	err = b.topology.ensure(ctx, s)
 	for n := 0; n < slots && err == nil; n += slotsPerChannel {
 		err = s.call(ctx, rpcTimeout, "open a channel", l.addChannel)

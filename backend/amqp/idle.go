@@ -68,9 +68,9 @@ func (l *subscriber) serve(ctx context.Context) error {
 		case <-timer.C:
 		}
 		interval := lookInterval
-		queue, err := l.topology.look(ctx, l.session)
+		ready, err := l.ready(ctx)
 		switch idle := l.idle.longest(); {
-		case err != nil || queue.Messages == 0 || idle < closeInterval:
+		case err != nil || ready == 0 || idle < closeInterval:
 			waiting = time.Time{}
 		case waiting.IsZero():
 			waiting = time.Now()
