@@ -141,7 +141,14 @@ func (m *machine) operatorResumes() {
 	if done && was != on {
 		m.Fatalf("resumed lane %s: %t; it was paused: %t", lane, was, on)
 	}
-	if _, stands := m.pauses()[lane]; f != ended && (!maybe || !stands) {
+	_, stands := m.pauses()[lane]
+	if maybe && !on {
+		// Whether a pause that is over was deleted cannot be seen, but with a clock
+		// that steps back it would be in force again.
+		_, err := m.db.store.ResumeLane(m.ctx, lane)
+		must(m, err)
+	}
+	if f != ended && (!maybe || !stands) {
 		delete(m.halts, lane)
 	}
 	m.checkPauses()
