@@ -5,6 +5,7 @@ import (
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/amqp"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/internal/services"
 )
 
@@ -28,7 +29,7 @@ func TestBacklogOfEmptyQueue(t *testing.T) {
 		brokerURL := services.RabbitMQ(t)
 		b := open(t, amqp.Config{URLs: []string{brokerURL}, Lane: lane, Type: kind})
 		enqueue(t, b, messages(1, 2))
-		eventually(t, "two are ready", func() bool {
+		poll.Until(t, "two are ready", func() bool {
 			backlog, err := b.Backlog(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/amqp"
 	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/internal/services"
 )
 
@@ -112,7 +113,7 @@ func TestCheckQueueDeclaredOtherwise(t *testing.T) {
 			var h handled
 			consuming(t, b, 2, h.handle)
 			enqueue(t, b, messages(1, 5))
-			eventually(t, "every message came", func() bool { return h.different() == 5 })
+			poll.Until(t, "every message came", func() bool { return h.different() == 5 })
 			log.Want(t, 1, "level=WARN", "declared otherwise", "406")
 
 			strict := open(t, amqp.Config{URLs: []string{brokerURL}, Lane: lane, Strict: true})
@@ -144,7 +145,7 @@ func TestCheckWithoutPermissionToConfigure(t *testing.T) {
 		var h handled
 		end := consuming(t, b, 2, h.handle)
 		recovered(t, b, messages(1, 5))
-		eventually(t, "every message came", func() bool { return h.different() == 5 })
+		poll.Until(t, "every message came", func() bool { return h.different() == 5 })
 		if err := end(); err != nil {
 			t.Error(err)
 		}
@@ -161,7 +162,7 @@ func TestEnqueueWithoutPermissionToWrite(t *testing.T) {
 	results, err := b.Enqueue(t.Context(), messages(1, 2))
 	wantError(t, err, "403", "access to exchange")
 	wantStatuses(t, results, 2, waybill.EnqueueUnknown, waybill.EnqueueNotSent)
-	eventually(t, "a person is told", func() bool { return len(log.Lines("level=ERROR", "403")) > 0 })
+	poll.Until(t, "a person is told", func() bool { return len(log.Lines("level=ERROR", "403")) > 0 })
 }
 
 // A user without the permission to read is told so, and not every few milliseconds.
@@ -172,7 +173,7 @@ func TestConsumeWithoutPermissionToRead(t *testing.T) {
 	logger, log := logtest.New()
 	b := open(t, amqp.Config{URLs: []string{user}, Lane: lane, Logger: logger})
 	end := consuming(t, b, 4, new(handled).handle)
-	eventually(t, "a person is told", func() bool { return len(log.Lines("level=ERROR", "403", "again_in=15s")) > 0 })
+	poll.Until(t, "a person is told", func() bool { return len(log.Lines("level=ERROR", "403", "again_in=15s")) > 0 })
 	if err := end(); err != nil {
 		t.Error(err)
 	}

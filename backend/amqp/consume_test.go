@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/amqp"
 	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/internal/services"
 )
 
@@ -30,22 +31,22 @@ func TestConsumeCutWhileCallsRun(t *testing.T) {
 		enqueue(t, sender, messages(1, 12))
 		h := handled{gate: make(chan struct{})}
 		end := consuming(t, b, slots, h.handle)
-		eventually(t, "every slot is busy", func() bool { return h.running.Load() == slots })
+		poll.Until(t, "every slot is busy", func() bool { return h.running.Load() == slots })
 		proxy.Cut()
 		direct := connect(t, brokerURL)
-		eventually(t, "the broker has the messages back", func() bool {
+		poll.Until(t, "the broker has the messages back", func() bool {
 			ready, consumers := inQueue(t, direct, queue)
 			return ready == 12 && consumers == 0
 		})
 		proxy.Restore()
-		eventually(t, "it is connected again", func() bool { return len(log.Lines("connected to rabbitmq again")) == 1 })
+		poll.Until(t, "it is connected again", func() bool { return len(log.Lines("connected to rabbitmq again")) == 1 })
 		lost := len(log.Lines("no connection to rabbitmq"))
 		if _, consumers := inQueue(t, direct, queue); consumers != 0 {
 			t.Errorf("%d busy slots consume", consumers)
 		}
 		close(h.gate)
-		eventually(t, "every message came", func() bool { return h.different() == 12 })
-		eventually(t, "every message is done", func() bool {
+		poll.Until(t, "every message came", func() bool { return h.different() == 12 })
+		poll.Until(t, "every message is done", func() bool {
 			ready, consumers := inQueue(t, direct, queue)
 			return ready == 0 && consumers == slots
 		})
@@ -68,9 +69,9 @@ func TestConsumeConnectionClosedByBroker(t *testing.T) {
 	var h handled
 	consuming(t, b, 4, h.handle)
 	enqueue(t, b, messages(1, 50))
-	eventually(t, "the connection is closed", func() bool { return broker.CloseConnections(" consume") == 1 })
+	poll.Until(t, "the connection is closed", func() bool { return broker.CloseConnections(" consume") == 1 })
 	enqueue(t, b, messages(51, 50))
-	eventually(t, "every message came", func() bool { return h.different() == 100 })
+	poll.Until(t, "every message came", func() bool { return h.different() == 100 })
 }
 
 // A queue that is deleted under its consumers is declared again and consumed.
@@ -91,9 +92,9 @@ func TestConsumeQueueDeleted(t *testing.T) {
 		})
 		t.Cleanup(release)
 		enqueue(t, b, messages(1, 1))
-		eventually(t, "a call runs", func() bool { return held.running.Load() == 1 })
+		poll.Until(t, "a call runs", func() bool { return held.running.Load() == 1 })
 		direct := connect(t, brokerURL)
-		eventually(t, "every slot consumes", func() bool {
+		poll.Until(t, "every slot consumes", func() bool {
 			_, consumers := inQueue(t, direct, queue)
 			return consumers == slots
 		})
@@ -102,12 +103,12 @@ func TestConsumeQueueDeleted(t *testing.T) {
 		}
 		recovered(t, b, messages(10, 20))
 		h.all(t, b, messages(10, 20))
-		eventually(t, "the free slots consume", func() bool {
+		poll.Until(t, "the free slots consume", func() bool {
 			_, consumers := inQueue(t, direct, queue)
 			return consumers == slots-1
 		})
 		release()
-		eventually(t, "every slot consumes", func() bool {
+		poll.Until(t, "every slot consumes", func() bool {
 			_, consumers := inQueue(t, direct, queue)
 			return consumers == slots
 		})
@@ -128,7 +129,7 @@ func TestConsumeQueueReplaced(t *testing.T) {
 		var h handled
 		consuming(t, b, slots, h.handle)
 		direct := connect(t, brokerURL)
-		eventually(t, "every slot consumes", func() bool {
+		poll.Until(t, "every slot consumes", func() bool {
 			if b.Check(t.Context()) != nil {
 				return false
 			}
@@ -142,7 +143,7 @@ func TestConsumeQueueReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.all(t, b, messages(1, 20))
-		eventually(t, "every message is done, every slot free", func() bool {
+		poll.Until(t, "every message is done, every slot free", func() bool {
 			ready, consumers := inQueue(t, direct, queue)
 			return ready == 0 && consumers == slots
 		})
@@ -166,9 +167,9 @@ func TestConsumeAckCap(t *testing.T) {
 			}
 			return h.handle(ctx, m)
 		})
-		eventually(t, "every message came", func() bool { return h.different() == 2*capped })
+		poll.Until(t, "every message came", func() bool { return h.different() == 2*capped })
 		direct := connect(t, brokerURL)
-		eventually(t, "every message is done, every slot free", func() bool {
+		poll.Until(t, "every message is done, every slot free", func() bool {
 			ready, consumers := inQueue(t, direct, queue)
 			return ready == 0 && consumers == slots
 		})
@@ -195,7 +196,7 @@ func TestConsumeAckCapHoldsNothing(t *testing.T) {
 	end := consuming(t, b, 2, h.handle)
 	enqueue(t, b, messages(1, 3))
 	direct := connect(t, brokerURL)
-	eventually(t, "both are acknowledged, and the third waits", func() bool {
+	poll.Until(t, "both are acknowledged, and the third waits", func() bool {
 		ready, consumers := inQueue(t, direct, queue)
 		return ready == 1 && consumers == 0
 	})
@@ -221,7 +222,7 @@ func TestConsumeDoesNotSpinOnErrors(t *testing.T) {
 		return context.DeadlineExceeded
 	})
 	enqueue(t, b, messages(1, 1))
-	eventually(t, "the message came again", func() bool { return calls.Load() == 2 })
+	poll.Until(t, "the message came again", func() bool { return calls.Load() == 2 })
 	if err := end(); err != nil { // in the midst of a pause
 		t.Error(err)
 	}
@@ -230,7 +231,7 @@ func TestConsumeDoesNotSpinOnErrors(t *testing.T) {
 	}
 	var h handled
 	consuming(t, b, 1, h.handle)
-	eventually(t, "another consumer gets it", func() bool { return h.different() == 1 })
+	poll.Until(t, "another consumer gets it", func() bool { return h.different() == 1 })
 }
 
 // A handler that does not return cannot hold Consume for ever.
@@ -242,7 +243,7 @@ func TestConsumeLeavesStuckHandlerBehind(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- b.Consume(ctx, 2, h.handle) }()
 	enqueue(t, b, messages(1, 1))
-	eventually(t, "the message is handled", func() bool { return h.running.Load() == 1 })
+	poll.Until(t, "the message is handled", func() bool { return h.running.Load() == 1 })
 	cancel()
 	select {
 	case err := <-done:
@@ -251,7 +252,7 @@ func TestConsumeLeavesStuckHandlerBehind(t *testing.T) {
 		t.Error("consume did not end")
 	}
 	close(h.gate)
-	eventually(t, "the call returned", func() bool { return h.running.Load() == 0 })
+	poll.Until(t, "the call returned", func() bool { return h.running.Load() == 0 })
 }
 
 // A broker that does not answer a slot that subscribes cannot hold Consume for long.
@@ -262,7 +263,7 @@ func TestConsumeEndsThoughSubscribingHangs(t *testing.T) {
 	b := open(t, amqp.Config{URLs: []string{through}, Lane: lane, Type: "classic"})
 	watcher := open(t, amqp.Config{URLs: []string{brokerURL}, Lane: lane, Type: "classic"})
 	end := consuming(t, b, 1000, new(handled).handle)
-	eventually(t, "the first slots consume", func() bool {
+	poll.Until(t, "the first slots consume", func() bool {
 		backlog, err := watcher.Backlog(t.Context())
 		n, _ := backlog.Consumers.Value()
 		return err == nil && n > 0
@@ -291,7 +292,7 @@ func TestConsumeDropsOtherTypes(t *testing.T) {
 	enqueue(t, b, messages(3, 1))
 	var h handled
 	consuming(t, b, 1, h.handle)
-	eventually(t, "the messages came", func() bool { return h.different() == 2 && len(log.Lines("none of ours")) > 0 })
+	poll.Until(t, "the messages came", func() bool { return h.different() == 2 && len(log.Lines("none of ours")) > 0 })
 	log.Want(t, 1, "level=WARN", "none of ours", "mail.send")
 	if strings.Contains(strings.Join(log.Lines(), ""), "claimed_at\":") {
 		t.Error("a body is in the log")
@@ -306,9 +307,9 @@ func TestConsumeManySlots(t *testing.T) {
 	h := handled{gate: make(chan struct{})}
 	consuming(t, b, 450, h.handle)
 	enqueue(t, b, messages(1, 500))
-	eventually(t, "every slot is busy", func() bool { return h.running.Load() == 450 })
+	poll.Until(t, "every slot is busy", func() bool { return h.running.Load() == 450 })
 	close(h.gate)
-	eventually(t, "every message came", func() bool { return h.different() == 500 })
+	poll.Until(t, "every message came", func() bool { return h.different() == 500 })
 	if most := h.most.Load(); most != 450 {
 		t.Errorf("%d calls at a time, want 450", most)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/amqp"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/internal/services"
 )
 
@@ -37,7 +38,7 @@ func TestEnqueueCutMidBatch(t *testing.T) {
 			answers <- answer{results, err}
 		}()
 		direct := connect(t, brokerURL)
-		eventually(t, "the queue holds the batch", func() bool {
+		poll.Until(t, "the queue holds the batch", func() bool {
 			ready, _ := inQueue(t, direct, queue)
 			return ready == 301
 		})
@@ -55,7 +56,7 @@ func TestEnqueueCutMidBatch(t *testing.T) {
 		recovered(t, b, messages(400, 1))
 		var h handled
 		consuming(t, b, 16, h.handle)
-		eventually(t, "every message came", func() bool { return h.different() == 302 })
+		poll.Until(t, "every message came", func() bool { return h.different() == 302 })
 	})
 }
 
@@ -167,7 +168,7 @@ func TestEnqueueQueueFull(t *testing.T) {
 	enqueue(t, b, messages(1, 1))
 	services.BrokerOf(t, brokerURL).Policy(`{"max-length":3,"overflow":"reject-publish"}`)
 	direct := connect(t, brokerURL)
-	eventually(t, "the policy applies", func() bool {
+	poll.Until(t, "the policy applies", func() bool {
 		if _, err := direct.QueuePurge(queue, false); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +207,7 @@ func TestEnqueueExpiration(t *testing.T) {
 		b := open(t, amqp.Config{URLs: []string{brokerURL}, Lane: lane, Type: kind, Expiration: 300 * time.Millisecond})
 		enqueue(t, b, messages(1, 20))
 		direct := connect(t, brokerURL)
-		eventually(t, "the messages expire", func() bool {
+		poll.Until(t, "the messages expire", func() bool {
 			ready, _ := inQueue(t, direct, queue)
 			return ready == 0
 		})
@@ -258,9 +259,9 @@ func TestEnqueueConnectionClosedByBroker(t *testing.T) {
 	consuming(t, b, 2, h.handle)
 	enqueue(t, b, messages(1, 1))
 	broker := services.BrokerOf(t, brokerURL)
-	eventually(t, "the connection is closed", func() bool { return broker.CloseConnections(" publish") == 1 })
+	poll.Until(t, "the connection is closed", func() bool { return broker.CloseConnections(" publish") == 1 })
 	recovered(t, b, messages(2, 100))
-	eventually(t, "every message came", func() bool { return h.different() == 101 })
+	poll.Until(t, "every message came", func() bool { return h.different() == 101 })
 }
 
 // One of two nodes is down: the other is used, and at once.

@@ -2,7 +2,6 @@ package amqp_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/amqp"
+	"github.com/waybill-go/waybill/backend/backendtest"
+	"github.com/waybill-go/waybill/internal/poll"
 )
 
 // lane of the tests that have a vhost of their own.
@@ -65,7 +66,7 @@ func wantStatuses(t testing.TB, results []waybill.Result, n int, statuses ...way
 // recovered waits until a message is accepted again.
 func recovered(t testing.TB, b *amqp.Backend, batch []waybill.Message) {
 	t.Helper()
-	eventually(t, "messages are accepted again", func() bool {
+	poll.Until(t, "messages are accepted again", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		_, err := b.Enqueue(ctx, batch)
@@ -73,31 +74,10 @@ func recovered(t testing.TB, b *amqp.Backend, batch []waybill.Message) {
 	})
 }
 
-// eventually is patient: a node may take a while to start.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited a minute in vain: %s", what)
-		}
-	}
-}
-
-// consuming runs Consume in the background; end cancels it and returns its error.
+// consuming is backendtest.Consuming; an error of Consume fails the test.
 func consuming(t testing.TB, b *amqp.Backend, concurrency int, handle waybill.Handler) (end func() error) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- b.Consume(ctx, concurrency, handle) }()
-	end = sync.OnceValue(func() error {
-		cancel()
-		select {
-		case err := <-done:
-			return err
-		case <-time.After(time.Minute):
-			return errors.New("consume did not end in a minute")
-		}
-	})
+	end = backendtest.Consuming(t, b, concurrency, handle)
 	t.Cleanup(func() {
 		if err := end(); err != nil {
 			t.Errorf("consume: %v", err)
@@ -158,7 +138,7 @@ func (h *handled) owed(batch []waybill.Message) []waybill.Message {
 func (h *handled) all(t testing.TB, b *amqp.Backend, batch []waybill.Message) {
 	t.Helper()
 	var last time.Time
-	eventually(t, "every message came", func() bool {
+	poll.Until(t, "every message came", func() bool {
 		owed := h.owed(batch)
 		if len(owed) > 0 && time.Since(last) > 2*time.Second {
 			last = time.Now()

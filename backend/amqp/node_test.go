@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/amqp"
 	"github.com/waybill-go/waybill/internal/logtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/internal/services"
 )
 
@@ -29,7 +30,7 @@ func diskAlarm(t *testing.T, node *services.RabbitMQNode) {
 	var h handled
 	end := consuming(t, b, 2, h.handle)
 	recovered(t, b, messages(1, 50))
-	eventually(t, "every message came", func() bool { return h.different() == 50 })
+	poll.Until(t, "every message came", func() bool { return h.different() == 50 })
 
 	node.Eval(`rabbit_disk_monitor:set_disk_free_limit("900GB")`)
 	calm := false
@@ -84,7 +85,7 @@ func diskAlarm(t *testing.T, node *services.RabbitMQNode) {
 	recovered(t, b, messages(400, 300))
 	var after handled
 	consuming(t, b, 16, after.handle)
-	eventually(t, "what was sent came", func() bool { return after.different() >= 300 })
+	poll.Until(t, "what was sent came", func() bool { return after.different() >= 300 })
 	after.mu.Lock()
 	defer after.mu.Unlock()
 	for id := range after.came {
@@ -101,12 +102,12 @@ func consumerTimeout(t *testing.T, node *services.RabbitMQNode) {
 	node.Eval("application:set_env(rabbit,consumer_timeout,2000), application:set_env(rabbit,channel_tick_interval,500)")
 	capped := longRun(t, node, "capped", 200*time.Millisecond)
 	direct := connect(t, node.URL)
-	eventually(t, "the cap is over", func() bool {
+	poll.Until(t, "the cap is over", func() bool {
 		_, consumers := inQueue(t, direct, "waybill-capped")
 		return consumers == 0
 	})
 	uncapped := longRun(t, node, "uncapped", 0) // whose message is the younger of the two
-	eventually(t, "the broker takes it back", func() bool { return len(uncapped.log.Lines("connection=consume", "406", "timed out")) > 0 })
+	poll.Until(t, "the broker takes it back", func() bool { return len(uncapped.log.Lines("connection=consume", "406", "timed out")) > 0 })
 	time.Sleep(time.Second) // the broker looks twice at the other channel
 	capped.log.Want(t, capped.lost, "connection=consume", "no connection")
 	for _, run := range []*run{capped, uncapped} {
@@ -114,7 +115,7 @@ func consumerTimeout(t *testing.T, node *services.RabbitMQNode) {
 			t.Errorf("%d calls run, want the one", n)
 		}
 		close(run.gate)
-		eventually(t, "both messages came", func() bool { return run.different() == 2 })
+		poll.Until(t, "both messages came", func() bool { return run.different() == 2 })
 		if most := run.most.Load(); most != 1 {
 			t.Errorf("%d calls at a time in one slot", most)
 		}
@@ -136,7 +137,7 @@ func longRun(t *testing.T, node *services.RabbitMQNode, lane string, ackCap time
 	b := open(t, amqp.Config{URLs: []string{node.URL}, Lane: lane, AckCap: ackCap, Logger: logger})
 	consuming(t, b, 1, r.handle)
 	recovered(t, b, messages(1, 2))
-	eventually(t, "a call runs", func() bool { return r.running.Load() == 1 })
+	poll.Until(t, "a call runs", func() bool { return r.running.Load() == 1 })
 	r.lost = len(log.Lines("connection=consume", "no connection")) // a broker at work for the first time
 	return r
 }
@@ -168,14 +169,14 @@ func restarted(t *testing.T, node *services.RabbitMQNode, kind string, end func(
 		stop()
 		<-sent
 	}()
-	eventually(t, "messages flow", func() bool { return h.different() > 100 })
+	poll.Until(t, "messages flow", func() bool { return h.different() > 100 })
 	end()
 	node.Start()
 	before := h.different()
-	eventually(t, "messages flow again", func() bool { return h.different() > before+100 })
+	poll.Until(t, "messages flow again", func() bool { return h.different() > before+100 })
 	stop()
 	<-sent
-	eventually(t, "what was accepted came", func() bool {
+	poll.Until(t, "what was accepted came", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for id := range accepted {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill/backend/amqp"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/internal/services"
 )
 
@@ -54,7 +55,7 @@ func TestTLS(t *testing.T) {
 			var h handled
 			end := consuming(t, b, 2, h.handle)
 			recovered(t, b, messages(1, 20))
-			eventually(t, "every message came", func() bool { return h.different() == 20 })
+			poll.Until(t, "every message came", func() bool { return h.different() == 20 })
 			if err := end(); err != nil {
 				t.Error(err)
 			}

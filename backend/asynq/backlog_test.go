@@ -14,6 +14,8 @@ import (
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/asynq"
+	"github.com/waybill-go/waybill/backend/backendtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/internal/services"
 )
 
@@ -26,13 +28,13 @@ func holding(t *testing.T, b *asynq.Backend, n int) (letGo func(), end func() er
 	}
 	var held atomic.Int64
 	gate := make(chan struct{})
-	end = consuming(t, b, n, func(context.Context, waybill.Message) error {
+	end = backendtest.Consuming(t, b, n, func(context.Context, waybill.Message) error {
 		held.Add(1)
 		<-gate
 		return nil
 	})
 	letGo = func() { close(gate) }
-	eventually(t, "every slot holds a message", func() bool { return held.Load() == int64(n) })
+	poll.Until(t, "every slot holds a message", func() bool { return held.Load() == int64(n) })
 	return letGo, end
 }
 
@@ -55,21 +57,21 @@ func TestBacklogIsKnown(t *testing.T) {
 	if _, err := b.Enqueue(t.Context(), messages(10, 4)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "4 ready, 3 running, 3 consumers", func() bool { return figures(backlogOf(t, b)) == "4 3 3" })
+	poll.Until(t, "4 ready, 3 running, 3 consumers", func() bool { return figures(backlogOf(t, b)) == "4 3 3" })
 	first, ok := backlogOf(t, b).Oldest.Value()
 	if !ok || first <= 0 {
 		t.Errorf("the oldest has waited %s, known: %t", first, ok)
 	}
-	eventually(t, "the oldest has waited longer", func() bool {
+	poll.Until(t, "the oldest has waited longer", func() bool {
 		later, ok := backlogOf(t, b).Oldest.Value()
 		return ok && later > first
 	})
 	letGo()
-	eventually(t, "nothing is ready or running", func() bool { return figures(backlogOf(t, b)) == "0 0 3" })
+	poll.Until(t, "nothing is ready or running", func() bool { return figures(backlogOf(t, b)) == "0 0 3" })
 	if err := end(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "there is no consumer", func() bool { return figures(backlogOf(t, b)) == "0 0 0" })
+	poll.Until(t, "there is no consumer", func() bool { return figures(backlogOf(t, b)) == "0 0 0" })
 }
 
 // Another application's servers are none of ours: on other queues, or on a queue of
@@ -87,7 +89,7 @@ func TestBacklogCountsItsOwnConsumers(t *testing.T) {
 		defer letGo()
 	}
 	for _, other := range others {
-		eventually(t, "the others' consumers are known", func() bool { return backlogOf(t, other).Consumers == waybill.Known(int64(2)) })
+		poll.Until(t, "the others' consumers are known", func() bool { return backlogOf(t, other).Consumers == waybill.Known(int64(2)) })
 	}
 	if got := backlogOf(t, b); got.Consumers != waybill.Known(int64(0)) || got.Running != waybill.Known(int64(0)) {
 		t.Errorf("backlog %+v", got)
@@ -125,9 +127,9 @@ func TestBacklogAfterRedisForgot(t *testing.T) {
 			letGo, _ := holding(t, b, 3)
 			defer letGo()
 			three := waybill.Known(int64(3))
-			eventually(t, "the consumers are known", func() bool { return backlogOf(t, b).Consumers == three })
+			poll.Until(t, "the consumers are known", func() bool { return backlogOf(t, b).Consumers == three })
 			forget(t, server, client)
-			eventually(t, "the consumers are known again", func() bool {
+			poll.Until(t, "the consumers are known again", func() bool {
 				got, err := b.Backlog(t.Context())
 				if err != nil {
 					return false // a connection of the run before

@@ -17,37 +17,10 @@ import (
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/asynq"
+	"github.com/waybill-go/waybill/backend/backendtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/internal/services"
 )
-
-// consuming runs Consume in the background; end cancels it and returns its error.
-func consuming(t *testing.T, b *asynq.Backend, concurrency int, handle waybill.Handler) (end func() error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- b.Consume(ctx, concurrency, handle) }()
-	end = sync.OnceValue(func() error {
-		cancel()
-		select {
-		case err := <-done:
-			return err
-		case <-time.After(time.Minute):
-			t.Error("consume did not end in a minute")
-			return nil
-		}
-	})
-	t.Cleanup(func() { _ = end() })
-	return end
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited a minute in vain: %s", what)
-		}
-	}
-}
 
 // Asynq's cancel frees its slot though the handler runs on, as an outage of half a
 // minute does. The handler must not notice, and no other may run beside it.
@@ -62,7 +35,7 @@ func TestConsumeHoldsItsConcurrency(t *testing.T) {
 	}
 	var running, most, ended atomic.Int64
 	gate := make(chan struct{})
-	end := consuming(t, b, 1, func(ctx context.Context, m waybill.Message) error {
+	end := backendtest.Consuming(t, b, 1, func(ctx context.Context, m waybill.Message) error {
 		most.Store(max(most.Load(), running.Add(1)))
 		defer running.Add(-1)
 		<-gate
@@ -72,7 +45,7 @@ func TestConsumeHoldsItsConcurrency(t *testing.T) {
 		ended.Add(1)
 		return nil
 	})
-	eventually(t, "the first message is handled", func() bool { return running.Load() == 1 })
+	poll.Until(t, "the first message is handled", func() bool { return running.Load() == 1 })
 	inspector := queue.NewInspectorFromRedisClient(client)
 	active := func() []*queue.TaskInfo {
 		tasks, err := inspector.ListActiveTasks(waybill.QueueName(lane))
@@ -85,7 +58,7 @@ func TestConsumeHoldsItsConcurrency(t *testing.T) {
 	if len(first) != 1 {
 		t.Fatalf("%d tasks active", len(first))
 	}
-	eventually(t, "asynq pulls another task", func() bool {
+	poll.Until(t, "asynq pulls another task", func() bool {
 		if err := inspector.CancelProcessing(first[0].ID); err != nil { // again, until it is subscribed
 			t.Fatal(err)
 		}
@@ -93,7 +66,7 @@ func TestConsumeHoldsItsConcurrency(t *testing.T) {
 		return len(tasks) == 1 && tasks[0].ID != first[0].ID
 	})
 	close(gate)
-	eventually(t, "all messages are handled", func() bool { return ended.Load() == 3 })
+	poll.Until(t, "all messages are handled", func() bool { return ended.Load() == 3 })
 	if err := end(); err != nil {
 		t.Error(err)
 	}
@@ -126,8 +99,8 @@ func TestConsumePutsPrefetchedMessagesBack(t *testing.T) {
 		defer mu.Unlock()
 		return len(came)
 	}
-	end := consuming(t, b, 2, handle)
-	eventually(t, "two are handled and five held", func() bool { return count() == 2 && pending(t, client, lane) == 5 })
+	end := backendtest.Consuming(t, b, 2, handle)
+	poll.Until(t, "two are handled and five held", func() bool { return count() == 2 && pending(t, client, lane) == 5 })
 	time.AfterFunc(50*time.Millisecond, func() { close(gate) })
 	if err := end(); err != nil {
 		t.Error(err)
@@ -135,8 +108,8 @@ func TestConsumePutsPrefetchedMessagesBack(t *testing.T) {
 	if n := pending(t, client, lane); n != 10 {
 		t.Errorf("%d messages pending, want the 10 that were not handled", n)
 	}
-	end = consuming(t, b, 2, handle)
-	eventually(t, "all are handled", func() bool { return count() == 12 })
+	end = backendtest.Consuming(t, b, 2, handle)
+	poll.Until(t, "all are handled", func() bool { return count() == 12 })
 	if err := end(); err != nil {
 		t.Error(err)
 	}
@@ -159,12 +132,12 @@ func TestConsumeLeavesStuckHandlerBehind(t *testing.T) {
 	}
 	var running atomic.Bool
 	gate := make(chan struct{})
-	end := consuming(t, b, 1, func(context.Context, waybill.Message) error {
+	end := backendtest.Consuming(t, b, 1, func(context.Context, waybill.Message) error {
 		running.Store(true)
 		<-gate
 		return nil
 	})
-	eventually(t, "the message is handled", running.Load)
+	poll.Until(t, "the message is handled", running.Load)
 	err := end()
 	if err == nil || !strings.Contains(err.Error(), "1 handler calls still ran") {
 		t.Errorf("error %v", err)
@@ -187,8 +160,8 @@ func TestConsumeEndsThoughSubscribingHangs(t *testing.T) {
 	client := redis.NewUniversalClient(options)
 	defer client.Close()
 	b := open(t, asynq.Config{Redis: client})
-	end := consuming(t, b, 1, func(context.Context, waybill.Message) error { return nil })
-	eventually(t, "the servers subscribe", swallowed.Load)
+	end := backendtest.Consuming(t, b, 1, func(context.Context, waybill.Message) error { return nil })
+	poll.Until(t, "the servers subscribe", swallowed.Load)
 	if err := end(); err != nil {
 		t.Error(err)
 	}
@@ -222,18 +195,18 @@ func TestConsumeDoesNotSpinOnErrors(t *testing.T) {
 		Logger: slog.New(countingHandler{&warnings}),
 	})
 	var handled atomic.Int64
-	consuming(t, b, 4, func(context.Context, waybill.Message) error {
+	backendtest.Consuming(t, b, 4, func(context.Context, waybill.Message) error {
 		handled.Add(1)
 		return nil
 	})
 	if _, err := b.Enqueue(t.Context(), messages(1, 1)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a message is handled", func() bool { return handled.Load() == 1 })
+	poll.Until(t, "a message is handled", func() bool { return handled.Load() == 1 })
 	server.SetError("OOM command not allowed when used memory > 'maxmemory'.")
 	before := commands.n.Load()
 	watched := time.Now()
-	eventually(t, "a second is over", func() bool { return time.Since(watched) > time.Second })
+	poll.Until(t, "a second is over", func() bool { return time.Since(watched) > time.Second })
 	asked := commands.n.Load() - before
 	server.SetError("")
 	if asked > 50 {
@@ -245,7 +218,7 @@ func TestConsumeDoesNotSpinOnErrors(t *testing.T) {
 	if _, err := b.Enqueue(t.Context(), messages(2, 1)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a message is handled again", func() bool { return handled.Load() == 2 })
+	poll.Until(t, "a message is handled again", func() bool { return handled.Load() == 2 })
 }
 
 type commandCounter struct{ n atomic.Int64 }
@@ -291,11 +264,11 @@ func TestConsumePassesBrokenTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var handled atomic.Int64
-	end := consuming(t, b, 1, func(context.Context, waybill.Message) error {
+	end := backendtest.Consuming(t, b, 1, func(context.Context, waybill.Message) error {
 		handled.Add(1)
 		return nil
 	})
-	eventually(t, "the messages are handled", func() bool { return handled.Load() == 5 })
+	poll.Until(t, "the messages are handled", func() bool { return handled.Load() == 5 })
 	if err := end(); err != nil {
 		t.Error(err)
 	}

@@ -12,7 +12,9 @@ import (
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/asynq"
+	"github.com/waybill-go/waybill/backend/backendtest"
 	"github.com/waybill-go/waybill/internal/fault"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/internal/services"
 )
 
@@ -29,7 +31,7 @@ func TestOutageOfMoreThanHalfAMinute(t *testing.T) {
 	}
 	var running, most, handled atomic.Int64
 	gate := make(chan struct{})
-	end := consuming(t, b, 1, func(ctx context.Context, m waybill.Message) error {
+	end := backendtest.Consuming(t, b, 1, func(ctx context.Context, m waybill.Message) error {
 		most.Store(max(most.Load(), running.Add(1)))
 		defer running.Add(-1)
 		<-gate
@@ -39,13 +41,13 @@ func TestOutageOfMoreThanHalfAMinute(t *testing.T) {
 		handled.Add(1)
 		return nil
 	})
-	eventually(t, "the first message is handled", func() bool { return running.Load() == 1 })
+	poll.Until(t, "the first message is handled", func() bool { return running.Load() == 1 })
 	proxy.Cut()
 	time.Sleep(40 * time.Second) // Asynq's lease is 30 s long, and was extended up to 5 s ago
 	proxy.Restore()
-	eventually(t, "asynq pulls another task", func() bool { return pending(t, direct, "mail") < 2 })
+	poll.Until(t, "asynq pulls another task", func() bool { return pending(t, direct, "mail") < 2 })
 	close(gate)
-	eventually(t, "all messages are handled", func() bool { return handled.Load() == 3 })
+	poll.Until(t, "all messages are handled", func() bool { return handled.Load() == 3 })
 	if err := end(); err != nil {
 		t.Error(err)
 	}
@@ -66,7 +68,7 @@ func TestLostSettlementIsFiledAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	var handled atomic.Int64
-	end := consuming(t, b, 2, func(context.Context, waybill.Message) error {
+	end := backendtest.Consuming(t, b, 2, func(context.Context, waybill.Message) error {
 		handled.Add(1)
 		return nil
 	})

@@ -18,6 +18,8 @@ import (
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/asynq"
+	"github.com/waybill-go/waybill/backend/backendtest"
+	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/internal/services"
 )
 
@@ -59,8 +61,8 @@ func TestConsumeThoughASettlementIsLost(t *testing.T) {
 		if _, err := b.Enqueue(t.Context(), messages(first, 3)); err != nil {
 			t.Fatal(err)
 		}
-		end := consuming(t, b, 1, handle)
-		eventually(t, "the messages are handled", func() bool {
+		end := backendtest.Consuming(t, b, 1, handle)
+		poll.Until(t, "the messages are handled", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(runs) == first+2
@@ -89,11 +91,11 @@ func TestConsumeArchivesNoFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	var failed atomic.Int64
-	end := consuming(t, b, 2, func(context.Context, waybill.Message) error {
+	end := backendtest.Consuming(t, b, 2, func(context.Context, waybill.Message) error {
 		failed.Add(1)
 		return errors.New("the store is out of reach")
 	})
-	eventually(t, "the handler fails four times", func() bool { return failed.Load() == 4 })
+	poll.Until(t, "the handler fails four times", func() bool { return failed.Load() == 4 })
 	if err := end(); err != nil {
 		t.Error(err)
 	}
@@ -111,11 +113,11 @@ func TestClientIsClosedAfterConsume(t *testing.T) {
 		client := connect(t, "redis://"+miniredis.RunT(t).Addr())
 		b := open(t, asynq.Config{Redis: client, Servers: 4})
 		var handled atomic.Int64
-		end := consuming(t, b, 8, func(context.Context, waybill.Message) error { handled.Add(1); return nil })
+		end := backendtest.Consuming(t, b, 8, func(context.Context, waybill.Message) error { handled.Add(1); return nil })
 		if _, err := b.Enqueue(t.Context(), messages(1, 20)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "messages are handled", func() bool { return handled.Load() > 0 })
+		poll.Until(t, "messages are handled", func() bool { return handled.Load() > 0 })
 		if err := end(); err != nil {
 			t.Error(err)
 		}
@@ -130,9 +132,9 @@ func TestConsumeSharesItsSlotsAmongServers(t *testing.T) {
 	t.Parallel()
 	client, lane := connect(t, services.Redis(t)), services.Unique(t)
 	b := open(t, asynq.Config{Redis: client, Lane: lane, Servers: 3})
-	consuming(t, b, 7, func(context.Context, waybill.Message) error { return nil })
+	backendtest.Consuming(t, b, 7, func(context.Context, waybill.Message) error { return nil })
 	var slots []int
-	eventually(t, "the servers are up", func() bool {
+	poll.Until(t, "the servers are up", func() bool {
 		servers, err := queue.NewInspectorFromRedisClient(client).Servers()
 		if err != nil {
 			t.Fatal(err)
@@ -158,9 +160,9 @@ func TestConsumeLooksAtAnEmptyQueueOften(t *testing.T) {
 	looks := new(commandCounter)
 	client.AddHook(looks)
 	b := open(t, asynq.Config{Redis: client, Lane: services.Unique(t), Servers: 1})
-	consuming(t, b, 1, func(context.Context, waybill.Message) error { return nil })
+	backendtest.Consuming(t, b, 1, func(context.Context, waybill.Message) error { return nil })
 	begun := time.Now()
-	eventually(t, "the queue was looked at", func() bool { return looks.n.Load() > 60 })
+	poll.Until(t, "the queue was looked at", func() bool { return looks.n.Load() > 60 })
 	if took := time.Since(begun); took > 20*time.Second { // a second each would be a minute
 		t.Errorf("60 looks at intervals of %s took %s", checkInterval, took)
 	}
@@ -195,7 +197,7 @@ func TestRefusedSubscriptionsLeakNoConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		handled := make(chan struct{}, 1)
-		end := consuming(t, b, 20, func(context.Context, waybill.Message) error {
+		end := backendtest.Consuming(t, b, 20, func(context.Context, waybill.Message) error {
 			handled <- struct{}{}
 			return nil
 		})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/backendtest"
 	"github.com/waybill-go/waybill/backend/river"
 	"github.com/waybill-go/waybill/internal/logtest"
 	"github.com/waybill-go/waybill/internal/poll"
@@ -52,7 +53,7 @@ func TestBesideStoreOnSQLite(t *testing.T) {
 		return err
 	})
 	var came atomic.Int64
-	end := consuming(t, b, 16, func(_ context.Context, m waybill.Message) error {
+	end := backendtest.Consuming(t, b, 16, func(_ context.Context, m waybill.Message) error {
 		write(func(tx *sql.Tx) error {
 			_, err := tx.Exec("UPDATE work SET runs = runs + 1 WHERE delivery = ?", m.DeliveryID)
 			return err

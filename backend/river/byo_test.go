@@ -12,6 +12,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/backendtest"
 	"github.com/waybill-go/waybill/backend/river"
 	"github.com/waybill-go/waybill/internal/logtest"
 	"github.com/waybill-go/waybill/internal/poll"
@@ -101,7 +102,7 @@ func TestOwnClient(t *testing.T) {
 	// Somebody does, on fewer slots than the client has.
 	var now, most, came, wrong atomic.Int64
 	gate := make(chan struct{})
-	end := consuming(t, mail, 2, func(ctx context.Context, m waybill.Message) error {
+	end := backendtest.Consuming(t, mail, 2, func(ctx context.Context, m waybill.Message) error {
 		most.Store(max(most.Load(), now.Add(1)))
 		defer now.Add(-1)
 		<-gate
@@ -111,7 +112,7 @@ func TestOwnClient(t *testing.T) {
 		came.Add(1)
 		return nil
 	})
-	consuming(t, stock, 6, func(_ context.Context, m waybill.Message) error {
+	backendtest.Consuming(t, stock, 6, func(_ context.Context, m waybill.Message) error {
 		if m.DeliveryID <= 10 {
 			wrong.Add(1)
 		}
@@ -141,7 +142,7 @@ func TestOwnClient(t *testing.T) {
 	if _, err := mail.Enqueue(t.Context(), messages(1, 3)); err != nil {
 		t.Fatal(err)
 	}
-	consuming(t, mail, 2, func(context.Context, waybill.Message) error {
+	backendtest.Consuming(t, mail, 2, func(context.Context, waybill.Message) error {
 		came.Add(1)
 		return nil
 	})
@@ -164,7 +165,7 @@ func TestOwnClientStopped(t *testing.T) {
 	gate := make(chan struct{})
 	defer close(gate)
 	var begun atomic.Int64
-	end := consuming(t, b, 1, func(context.Context, waybill.Message) error {
+	end := backendtest.Consuming(t, b, 1, func(context.Context, waybill.Message) error {
 		begun.Add(1)
 		<-gate
 		return nil
@@ -196,7 +197,7 @@ func TestOwnClientOnSQLite(t *testing.T) {
 		t.Fatal(err)
 	}
 	var came atomic.Int64
-	end := consuming(t, b, 2, func(context.Context, waybill.Message) error {
+	end := backendtest.Consuming(t, b, 2, func(context.Context, waybill.Message) error {
 		came.Add(1)
 		return nil
 	})

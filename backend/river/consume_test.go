@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,26 +17,6 @@ import (
 	"github.com/waybill-go/waybill/internal/logtest"
 	"github.com/waybill-go/waybill/internal/poll"
 )
-
-// consuming runs Consume in the background; end cancels it and returns its error.
-func consuming(t testing.TB, b *river.Backend, concurrency int, handle waybill.Handler) (end func() error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- b.Consume(ctx, concurrency, handle) }()
-	end = sync.OnceValue(func() error {
-		cancel()
-		select {
-		case err := <-done:
-			return err
-		case <-time.After(time.Minute):
-			t.Error("consume did not end in a minute")
-			return nil
-		}
-	})
-	t.Cleanup(func() { _ = end() })
-	return end
-}
 
 // outcomes handles deliveries 1 to 4 in the four ways a handler can end.
 func outcomes(stopping <-chan struct{}) waybill.Handler {
@@ -66,7 +45,7 @@ func TestOutcomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopping := make(chan struct{})
-	end := consuming(t, b, 4, outcomes(stopping))
+	end := backendtest.Consuming(t, b, 4, outcomes(stopping))
 	poll.Until(t, "three are done", func() bool { return q.jobs(t, "finalized_at IS NOT NULL") == 3 })
 	time.AfterFunc(50*time.Millisecond, func() { close(stopping) })
 	if err := end(); err != nil {
@@ -95,7 +74,7 @@ func TestOutcomesOnSQLite(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopping := make(chan struct{})
-	end := consuming(t, b, 4, outcomes(stopping))
+	end := backendtest.Consuming(t, b, 4, outcomes(stopping))
 	count := func(condition string) int {
 		t.Helper()
 		return sqliteNumber(t, db, "SELECT count(*) FROM river_job WHERE "+condition)
@@ -126,7 +105,7 @@ func TestKilledProcess(t *testing.T) {
 	})
 	exec(t, q.url, "DELETE FROM "+q.schema+".river_leader") // which it may have been
 	var came atomic.Int64
-	consuming(t, b, 2, func(context.Context, waybill.Message) error {
+	backendtest.Consuming(t, b, 2, func(context.Context, waybill.Message) error {
 		came.Add(1)
 		return nil
 	})
@@ -146,7 +125,7 @@ func TestConsumeLeavesStuckHandlerBehind(t *testing.T) {
 	}
 	var running atomic.Bool
 	gate := make(chan struct{})
-	end := consuming(t, b, 1, func(context.Context, waybill.Message) error {
+	end := backendtest.Consuming(t, b, 1, func(context.Context, waybill.Message) error {
 		running.Store(true)
 		<-gate
 		return nil
@@ -175,7 +154,7 @@ func TestConsumePutsBack(t *testing.T) {
 	var came atomic.Int64
 	for range 5 { // stopped in the midst of it
 		begun := came.Load()
-		end := consuming(t, b, 50, func(context.Context, waybill.Message) error {
+		end := backendtest.Consuming(t, b, 50, func(context.Context, waybill.Message) error {
 			came.Add(1)
 			time.Sleep(5 * time.Millisecond)
 			return nil
@@ -230,7 +209,7 @@ func TestForeignKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	var came atomic.Int64
-	end := consuming(t, b, 1, func(context.Context, waybill.Message) error {
+	end := backendtest.Consuming(t, b, 1, func(context.Context, waybill.Message) error {
 		came.Add(1)
 		return nil
 	})
@@ -255,7 +234,7 @@ func TestTwoQueuesInOneSchema(t *testing.T) {
 	lanes := []string{"mail", "stock"}
 	for i, lane := range lanes {
 		b := open(t, river.Config{Pool: q.pool, Lane: lane})
-		ends = append(ends, consuming(t, b, 2, func(_ context.Context, m waybill.Message) error {
+		ends = append(ends, backendtest.Consuming(t, b, 2, func(_ context.Context, m waybill.Message) error {
 			if m.DeliveryID/100 != int64(i) {
 				wrong.Add(1)
 			}
@@ -305,12 +284,12 @@ func TestRetention(t *testing.T) {
 			}
 			return nil
 		}
-		end := consuming(t, b, 20, handle)
+		end := backendtest.Consuming(t, b, 20, handle)
 		poll.Until(t, "all are handled on "+name, func() bool { return came.Load() == 20 })
 		if err := end(); err != nil {
 			t.Fatal(err)
 		}
-		end = consuming(t, b, 1, handle) // its leader cleans up as it begins
+		end = backendtest.Consuming(t, b, 1, handle) // its leader cleans up as it begins
 		poll.Until(t, "the table is empty on "+name, func() bool { return c.left() == 0 })
 		if err := end(); err != nil {
 			t.Fatal(err)

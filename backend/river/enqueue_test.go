@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/backendtest"
 	"github.com/waybill-go/waybill/backend/river"
 	"github.com/waybill-go/waybill/internal/fault"
 	"github.com/waybill-go/waybill/internal/poll"
@@ -83,7 +84,7 @@ func TestEnqueueFromClockAhead(t *testing.T) {
 	}
 	b := open(t, river.Config{Pool: pool})
 	came := make(chan waybill.Message, 1)
-	consuming(t, b, 1, func(_ context.Context, m waybill.Message) error {
+	backendtest.Consuming(t, b, 1, func(_ context.Context, m waybill.Message) error {
 		came <- m
 		return nil
 	})

@@ -14,6 +14,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/backendtest"
 	"github.com/waybill-go/waybill/backend/river"
 	"github.com/waybill-go/waybill/internal/poll"
 )
@@ -133,7 +134,7 @@ func TestEnqueueTxIsAnnounced(t *testing.T) {
 	q := newPostgresQueue(t)
 	b := open(t, river.Config{Pool: q.pool, FetchPollInterval: time.Minute})
 	var came atomic.Int64
-	consuming(t, b, 4, func(context.Context, waybill.Message) error {
+	backendtest.Consuming(t, b, 4, func(context.Context, waybill.Message) error {
 		came.Add(1)
 		return nil
 	})
@@ -181,7 +182,7 @@ func TestEnqueueTxIsAnnouncedOnSQLite(t *testing.T) {
 	store := openSQLite(t, path) // in the place of the store's own handle
 	b := open(t, river.Config{DB: db, FetchPollInterval: time.Minute})
 	var came atomic.Int64
-	consuming(t, b, 4, func(context.Context, waybill.Message) error {
+	backendtest.Consuming(t, b, 4, func(context.Context, waybill.Message) error {
 		came.Add(1)
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/backendtest"
 	"github.com/waybill-go/waybill/backend/river"
 	"github.com/waybill-go/waybill/internal/fault"
 	"github.com/waybill-go/waybill/internal/logtest"
@@ -23,7 +24,7 @@ func TestConsumeWaitsForTables(t *testing.T) {
 	logger, log := logtest.New()
 	b := open(t, river.Config{Pool: pool, Logger: logger})
 	var came atomic.Int64
-	end := consuming(t, b, 1, func(context.Context, waybill.Message) error {
+	end := backendtest.Consuming(t, b, 1, func(context.Context, waybill.Message) error {
 		came.Add(1)
 		return nil
 	})
@@ -54,7 +55,7 @@ func TestOutageDoesNotFloodTheLog(t *testing.T) {
 	logger, log := logtest.New()
 	b := open(t, river.Config{Pool: pool, Logger: logger, FetchPollInterval: 50 * time.Millisecond})
 	var came atomic.Int64
-	end := consuming(t, b, 2, func(context.Context, waybill.Message) error {
+	end := backendtest.Consuming(t, b, 2, func(context.Context, waybill.Message) error {
 		came.Add(1)
 		return nil
 	})
@@ -91,7 +92,7 @@ func TestConsumeEndsThoughStartHangs(t *testing.T) {
 	proxy := fault.NewProxy(t, hostOf(t, q.url))
 	proxy.Hold()
 	b := open(t, river.Config{Pool: connect(t, through(t, q.url, proxy.Addr()))})
-	end := consuming(t, b, 1, func(context.Context, waybill.Message) error { return nil })
+	end := backendtest.Consuming(t, b, 1, func(context.Context, waybill.Message) error { return nil })
 	time.Sleep(200 * time.Millisecond) // it connects, in vain
 	begun := time.Now()
 	if err := end(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/backend/backendtest"
 	"github.com/waybill-go/waybill/backend/river"
 	"github.com/waybill-go/waybill/internal/logtest"
 	"github.com/waybill-go/waybill/internal/poll"
@@ -33,7 +34,7 @@ func TestConsumeStartsThoughItsListenerBreaks(t *testing.T) {
 		logger, log := logtest.New()
 		b := open(t, river.Config{Pool: pool, Logger: logger})
 		var came atomic.Int64
-		end := consuming(t, b, 1, func(context.Context, waybill.Message) error {
+		end := backendtest.Consuming(t, b, 1, func(context.Context, waybill.Message) error {
 			came.Add(1)
 			return nil
 		})

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// patience is ample on a busy machine, and longer than River takes to look for
-	// stuck jobs again: 30 s.
-	patience = 45 * time.Second
+	// patience is ample on a busy machine where a server starts, and longer than River
+	// takes to look for stuck jobs again: 30 s.
+	patience = time.Minute
 	interval = 5 * time.Millisecond
 )
 
