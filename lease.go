@@ -35,13 +35,13 @@ func StampedLease(standard time.Duration, needs []time.Duration) time.Duration {
 	return stamp + stamp/10
 }
 
-// NeedsExtension reports whether a row that was stamped just now has to be given
-// its receiver's own lease before it is handed off: it costs no write where the
-// stamp is that lease, or up to a tenth more. A receiver of a mixed lane is cut
-// down to its own lease as well, so that a lost message does not wait for the
+// NeedsExtension reports whether a row with that much of its lease left has to be
+// given its receiver's own lease before it is handed off: it costs no write where
+// what is left is that lease, or up to a tenth more. A receiver of a mixed lane is
+// cut down to its own lease as well, so that a lost message does not wait for the
 // longest lease of its neighbours.
-func NeedsExtension(stamped, need time.Duration) bool {
-	return stamped < need || stamped > need+need/10
+func NeedsExtension(left, need time.Duration) bool {
+	return left < need || left > need+need/10
 }
 
 // Lease is a worker's hold on one row. Its deadline is kept on the monotonic

@@ -19,11 +19,12 @@ type Observation struct {
 	Lane       string
 	Receiver   string
 	DeliveryID int64
-	Site       Site    // ObservedEnqueue: whose queue
-	Count      int     // rows, for what happens to a batch
-	Status     Status  // ObservedAck: the outcome that landed
-	Deferred   bool    // ObservedAck: failed without spending an attempt
-	Refusal    Refusal // ObservedRefusal
+	Site       Site       // ObservedEnqueue: whose queue
+	Count      int        // rows, for what happens to a batch
+	Status     Status     // ObservedAck: the outcome that landed
+	Deferred   bool       // ObservedAck: failed without spending an attempt
+	Refusal    Refusal    // ObservedRefusal
+	Wake       WakeSource // ObservedWake: what ended the wait
 	// Elapsed is, of ObservedPass, the pass; of ObservedTake, the time since the
 	// hand-off; of ObservedRun, the run; of ObservedAck, the time from when the
 	// delivery became owed to the end of its run, zero where it was settled
@@ -48,4 +49,16 @@ const (
 	ObservedAck      ObservationKind = "ack"       // an outcome was recorded
 	ObservedPause    ObservationKind = "pause"     // a relay found its lane paused
 	ObservedResume   ObservationKind = "resume"    // a relay found the pause of its lane over
+	ObservedWake     ObservationKind = "wake"      // a relay's wait for rows is over
+	ObservedListen   ObservationKind = "listen"    // a relay hears wake-ups from now on, or Err says why it does not
+)
+
+// WakeSource says what ended a relay's wait for rows.
+type WakeSource string
+
+const (
+	WakeNotify WakeSource = "notify" // a wake-up
+	WakeLooked WakeSource = "look"   // a look shortly after one, or after rows were found
+	WakePoll   WakeSource = "poll"   // the poll, or another moment the relay knew of
+	WakeRoom   WakeSource = "room"   // a queue that was full has room again
 )

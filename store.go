@@ -35,10 +35,11 @@ type Store interface {
 	// claimed again after its delay. A run that was begun is undone: it counts
 	// no start. It returns the ids that were still held so.
 	GiveBack(ctx context.Context, rows []GiveBack) ([]int64, error)
-	// Listen calls wake once it can hear, and then whenever rows may have become
-	// due, until ctx ends. It may miss some: a poll is the floor. It returns when
-	// it can no longer hear.
-	Listen(ctx context.Context, wake func()) error
+	// Listen calls wake once it can hear, and then whenever rows of the lane may
+	// have become due, until ctx ends; it then returns nil. It may miss some: a poll
+	// is the floor. It returns an error when it can no longer hear, and ErrDeaf
+	// where it never could.
+	Listen(ctx context.Context, lane string, wake func()) error
 
 	// Take moves rows from a message's claim to the worker's, stamps the
 	// receiver's own lease and counts a start, only while the row is claimed
@@ -88,6 +89,13 @@ type Claimer interface {
 	Claim(ctx context.Context, request ClaimRequest) ([]ClaimedRow, error)
 	ClaimLapsed(ctx context.Context, request LapsedRequest) ([]ClaimedRow, error)
 	Extend(ctx context.Context, rows []Extension) ([]int64, error)
+}
+
+// Pooled is a Store whose calls share a bounded number of connections. A worker asks
+// it, because a receiver that runs in a transaction holds one for its whole run.
+type Pooled interface {
+	// Connections returns how many calls the store can have at the same time.
+	Connections() int
 }
 
 // ClaimRequest asks for due rows.

@@ -213,7 +213,7 @@ func (l *ledger) Ack(_ context.Context, acks []waybill.Ack) ([]int64, error) {
 		func(row *ledgerRow, ack waybill.Ack) { row.status = ack.Outcome.Status })
 }
 
-func (l *ledger) Listen(ctx context.Context, wake func()) error {
+func (l *ledger) Listen(ctx context.Context, _ string, wake func()) error {
 	l.mu.Lock()
 	listen := l.listen
 	l.mu.Unlock()

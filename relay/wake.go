@@ -16,7 +16,7 @@ func (r *Relay) listen(ctx context.Context) *sync.WaitGroup {
 	listening.Go(func() {
 		for failures := 1; ctx.Err() == nil; failures++ {
 			started := time.Now()
-			err := r.store.Listen(ctx, r.signal)
+			err := r.store.Listen(ctx, r.config.Lane, r.signal)
 			if ctx.Err() != nil {
 				return
 			}

@@ -167,7 +167,7 @@ func (s *rows) GiveBack(_ context.Context, giveBacks []waybill.GiveBack) (ids []
 }
 
 // Listen hears nothing: a poll is the floor.
-func (s *rows) Listen(ctx context.Context, _ func()) error {
+func (s *rows) Listen(ctx context.Context, _ string, _ func()) error {
 	<-ctx.Done()
 	return nil
 }

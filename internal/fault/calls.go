@@ -33,8 +33,8 @@ func (s *Store) GiveBack(ctx context.Context, rows []waybill.GiveBack) ([]int64,
 	return through(ctx, s, "GiveBack", func() ([]int64, error) { return s.Inner.GiveBack(ctx, rows) })
 }
 
-func (s *Store) Listen(ctx context.Context, wake func()) error {
-	return throughErr(ctx, s, "Listen", func() error { return s.Inner.Listen(ctx, wake) })
+func (s *Store) Listen(ctx context.Context, lane string, wake func()) error {
+	return throughErr(ctx, s, "Listen", func() error { return s.Inner.Listen(ctx, lane, wake) })
 }
 
 func (s *Store) Take(ctx context.Context, request waybill.TakeRequest) ([]*waybill.Delivery, error) {

@@ -18,7 +18,7 @@ func (s *Store) channel() string { return s.schema + "_due" }
 // Wake tells the relays that rows have become due: call it after the commit of a
 // transaction that fired. A wake that fails, or is lost, costs no more than a
 // relay's poll.
-func (s *Store) Wake(ctx context.Context) {
+func (s *Store) Wake(ctx context.Context, lanes ...string) {
 	if !s.wakeQueue.CompareAndSwap(false, true) {
 		return // one that was not sent yet stands for this one too
 	}
@@ -36,7 +36,7 @@ func (s *Store) Wake(ctx context.Context) {
 // Listen calls wake whenever rows may have become due, and once at the start. It
 // has a connection of its own, not one of the pool's, returns the error when
 // that is lost, and nil when ctx ends.
-func (s *Store) Listen(ctx context.Context, wake func()) error {
+func (s *Store) Listen(ctx context.Context, lane string, wake func()) error {
 	conn, err := s.listen(ctx)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -32,7 +32,7 @@ func listen(t *testing.T, store *postgres.Store) *listener {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		l.ended <- store.Listen(ctx, func() { l.woken <- struct{}{} })
+		l.ended <- store.Listen(ctx, "default", func() { l.woken <- struct{}{} })
 	}()
 	t.Cleanup(func() { cancel(); <-stopped })
 	l.wake(t, "at the start")
@@ -215,7 +215,7 @@ func TestEveryCallEndsOnASilentServer(t *testing.T) {
 			return err
 		},
 		"InTx":   func() error { return store.InTx(ctx, func(pgx.Tx) error { return nil }) },
-		"Listen": func() error { return store.Listen(ctx, func() {}) },
+		"Listen": func() error { return store.Listen(ctx, "default", func() {}) },
 		"Wake":   func() error { store.Wake(ctx); return errors.New("wakes fail in silence") },
 	} {
 		wg.Go(func() {

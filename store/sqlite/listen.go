@@ -36,7 +36,7 @@ func (s *signals) remove(signal chan struct{}) {
 // Wake tells the relays of this process that rows may have become due. Call it
 // after the commit of a transaction that fired. Relays of other processes see the
 // new rows by themselves, within a twentieth of a second.
-func (s *Store) Wake(context.Context) {
+func (s *Store) Wake(context.Context, ...string) {
 	s.signals.mu.Lock()
 	defer s.signals.mu.Unlock()
 	for signal := range s.signals.listeners {
@@ -50,7 +50,7 @@ func (s *Store) Wake(context.Context) {
 // Listen calls wake once at the start, and then whenever this process wakes its
 // relays or any process has committed new rows, until ctx ends; it then returns
 // nil.
-func (s *Store) Listen(ctx context.Context, wake func()) error {
+func (s *Store) Listen(ctx context.Context, lane string, wake func()) error {
 	signal := s.signals.add()
 	defer s.signals.remove(signal)
 	watch, err := s.watch(ctx)

@@ -14,7 +14,7 @@ func listen(t *testing.T, store *sqlite.Store) <-chan struct{} {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	woken, ended := make(chan struct{}, 100), make(chan error, 1)
-	go func() { ended <- store.Listen(ctx, func() { woken <- struct{}{} }) }()
+	go func() { ended <- store.Listen(ctx, "default", func() { woken <- struct{}{} }) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -95,7 +95,7 @@ func TestListenSaysThatItCannotHear(t *testing.T) {
 	t.Parallel()
 	store, _ := newFile(t)
 	woken, ended := make(chan struct{}, 100), make(chan error, 1)
-	go func() { ended <- store.Listen(t.Context(), func() { woken <- struct{}{} }) }()
+	go func() { ended <- store.Listen(t.Context(), "default", func() { woken <- struct{}{} }) }()
 	wantWake(t, woken, "the start")
 	for more := true; more; { // down to nothing
 		down, err := store.Migrator().Down(t.Context())

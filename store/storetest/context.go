@@ -65,7 +65,7 @@ var contextCases = []testCase{
 		woken := make(chan struct{}, 100)
 		ended := make(chan error, 1)
 		go func() {
-			ended <- b.Store.Listen(ctx, func() {
+			ended <- b.Store.Listen(ctx, waybill.DefaultLane, func() {
 				select {
 				case woken <- struct{}{}:
 				default:
