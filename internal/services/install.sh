@@ -16,12 +16,13 @@ postgres_bin() {
 rabbitmq_bin=/usr/lib/rabbitmq/bin/rabbitmq-server
 
 # install_missing SERVER... installs the packages of these servers, of the
-# programs that tests start privately so as to kill them (PostgreSQL and Redis,
-# wanted even when the shared servers are somebody else's), and the C compiler
-# that go test -race needs. Only a server that is to be started is a must.
+# programs that tests start privately (PostgreSQL, PgBouncer and Redis, wanted even
+# when the shared servers are somebody else's), and the C compiler that
+# go test -race needs. Only a server that is to be started is a must.
 install_missing() {
 	local must=() want=()
 	[ -n "$(postgres_bin)" ] || want+=(postgresql)
+	command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || want+=(pgbouncer)
 	command -v redis-server >/dev/null || want+=(redis-server)
 	{ command -v "${CC:-gcc}" && [ -e /usr/include/stdlib.h ]; } >/dev/null || want+=(gcc libc6-dev)
 	case " $* " in *" postgres "*) [ -n "$(postgres_bin)" ] || must+=(postgresql) ;; esac
@@ -70,6 +71,7 @@ keep_units_down() {
 	for package in "$@"; do
 		case $package in
 		postgresql) systemctl --quiet disable postgresql.service ;;
+		pgbouncer) systemctl --quiet disable pgbouncer.service ;;
 		redis-server) systemctl --quiet disable redis-server.service ;;
 		rabbitmq-server) systemctl --quiet disable rabbitmq-server.service epmd.service epmd.socket ;;
 		esac >/dev/null 2>&1 || true

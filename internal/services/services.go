@@ -9,7 +9,8 @@
 // the test: a test that did not run has shown nothing.
 //
 // A test that has to stop or kill a server starts a private one with
-// [OwnRedis], [OwnPostgres] or [OwnRabbitMQ], and hurts nobody.
+// [OwnRedis], [OwnPostgres] or [OwnRabbitMQ], and hurts nobody. [OwnPgBouncer] is a
+// connection pooler before a PostgreSQL, in transaction mode.
 package services
 
 import (
