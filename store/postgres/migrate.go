@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
 	"github.com/waybill-go/waybill"
@@ -37,7 +35,8 @@ type Migrator struct {
 var _ waybill.Migrator = (*Migrator)(nil)
 
 // NewMigrator returns a migrator for the schema ("" is "waybill") of the pool's
-// database. It uses connections of its own with the pool's settings.
+// database. It uses one connection of the pool at a time, and leaves nothing on it:
+// a pooler in transaction mode may be in between.
 func NewMigrator(pool *pgxpool.Pool, schema string) (*Migrator, error) {
 	if pool == nil {
 		return nil, errors.New("postgres: the migrator needs a pool")
@@ -56,7 +55,7 @@ func NewMigrator(pool *pgxpool.Pool, schema string) (*Migrator, error) {
 // step is one file of migrations.
 type step struct {
 	waybill.Migration
-	up string // its statements
+	up, down string // its statements
 }
 
 // readSteps returns the steps this release knows, in order; there is one at
@@ -77,65 +76,66 @@ var readSteps = sync.OnceValues(func() ([]step, error) {
 			return nil, fmt.Errorf("migration %s: %w", name, err)
 		}
 		_, up, _ := strings.Cut(string(text), "-- +goose Up\n")
-		up, _, _ = strings.Cut(up, "-- +goose Down\n")
+		up, down, _ := strings.Cut(up, "-- +goose Down\n")
 		steps[i] = step{
 			Migration: waybill.Migration{Version: version, Name: strings.TrimSuffix(path.Base(name), ".sql")},
 			up:        strings.TrimSpace(up),
+			down:      strings.TrimSpace(down),
 		}
 	}
 	return steps, nil
 })
 
 // Up applies the steps that are missing, each in a transaction of its own, and
-// creates the schema if need be. Whoever comes second waits for the first.
+// creates the schema if need be. Of several at once each applies what it finds
+// missing when its turn comes.
 func (m *Migrator) Up(ctx context.Context) ([]waybill.Migration, error) {
-	return m.locked(ctx, func(conn *sql.Conn, provider *goose.Provider) ([]*goose.MigrationResult, error) {
-		if err := m.createSchema(ctx, conn); err != nil {
+	return m.repeat(ctx, func(tx pgx.Tx) (*step, error) {
+		if err := m.prepare(ctx, tx); err != nil {
 			return nil, err
 		}
-		version, err := provider.GetDBVersion(ctx)
+		applied, err := m.applied(ctx, tx)
 		if err != nil {
 			return nil, err
 		}
-		if newest := m.steps[len(m.steps)-1].Version; version > newest {
-			return nil, newerError(m.schema, version, newest)
+		next, err := m.next(applied)
+		if err != nil || next == nil {
+			return nil, err
 		}
-		return provider.Up(ctx)
+		if err := m.run(ctx, tx, next, next.up); err != nil {
+			return nil, err
+		}
+		return next, m.exec(ctx, tx, `INSERT INTO waybill.`+versionTable+` (version_id, is_applied, tstamp) VALUES ($1, true, now() AT TIME ZONE 'UTC')`, next.Version)
 	})
 }
 
 // Down takes the last applied step back.
 func (m *Migrator) Down(ctx context.Context) ([]waybill.Migration, error) {
-	return m.locked(ctx, func(conn *sql.Conn, provider *goose.Provider) ([]*goose.MigrationResult, error) {
-		exists, err := m.schemaExists(ctx, conn)
-		if err != nil || !exists {
-			return nil, err
-		}
-		result, err := provider.Down(ctx)
-		if errors.Is(err, goose.ErrNoNextVersion) {
+	var taken *step
+	return m.repeat(ctx, func(tx pgx.Tx) (*step, error) {
+		if taken != nil {
 			return nil, nil
 		}
+		if ready, err := m.isPrepared(ctx, tx); err != nil || !ready {
+			return nil, err
+		}
+		applied, err := m.applied(ctx, tx)
 		if err != nil {
 			return nil, err
 		}
-		return []*goose.MigrationResult{result}, nil
+		if taken, err = m.last(applied); err != nil || taken == nil {
+			return nil, err
+		}
+		if err := m.run(ctx, tx, taken, taken.down); err != nil {
+			return nil, err
+		}
+		return taken, m.exec(ctx, tx, `DELETE FROM waybill.`+versionTable+` WHERE version_id = $1`, taken.Version)
 	})
 }
 
 // Status returns every step this release knows, and when it was applied.
 func (m *Migrator) Status(ctx context.Context) ([]waybill.Migration, error) {
-	applied := map[int64]time.Time{}
-	var (
-		version int64
-		at      time.Time
-	)
-	rows, err := m.pool.Query(ctx, fmt.Sprintf(`SELECT version_id, tstamp FROM "%s".%s`, m.schema, versionTable))
-	if err == nil {
-		_, err = pgx.ForEachRow(rows, []any{&version, &at}, func() error {
-			applied[version] = at
-			return nil
-		})
-	}
+	applied, err := m.applied(ctx, m.pool)
 	if err != nil && !isMissing(err) {
 		return nil, fmt.Errorf("read the state of schema %q: %w", m.schema, err)
 	}
@@ -146,15 +146,7 @@ func (m *Migrator) Status(ctx context.Context) ([]waybill.Migration, error) {
 func (m *Migrator) SQL() string {
 	var script strings.Builder
 	fmt.Fprintf(&script, "BEGIN;\nCREATE SCHEMA IF NOT EXISTS \"%s\";\nSET LOCAL search_path TO \"%s\";\n", m.schema, m.schema)
-	fmt.Fprintf(&script, `
-CREATE TABLE IF NOT EXISTS %s (
-    id         integer PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY,
-    version_id bigint    NOT NULL,
-    is_applied boolean   NOT NULL,
-    tstamp     timestamp NOT NULL DEFAULT now()
-);
-INSERT INTO %s (version_id, is_applied) VALUES (0, true);
-`, versionTable, versionTable)
+	fmt.Fprintf(&script, versionTableSQL, "IF NOT EXISTS "+versionTable, versionTable)
 	for _, step := range m.steps {
 		fmt.Fprintf(&script, "\n-- %s\n\n%s\n\nINSERT INTO %s (version_id, is_applied, tstamp) VALUES (%d, true, now() AT TIME ZONE 'UTC');\n",
 			step.Name, step.up, versionTable, step.Version)
@@ -163,52 +155,123 @@ INSERT INTO %s (version_id, is_applied) VALUES (0, true);
 	return script.String()
 }
 
-// locked runs f on a connection that holds the schema's advisory lock, so that
-// of several migrators one works at a time, and returns the steps it made.
-func (m *Migrator) locked(ctx context.Context, f func(*sql.Conn, *goose.Provider) ([]*goose.MigrationResult, error)) ([]waybill.Migration, error) {
-	db := m.open()
-	defer db.Close()
-	files, err := fs.Sub(embedded, "migrations")
-	if err != nil {
-		return nil, fmt.Errorf("migrate schema %q: %w", m.schema, err)
+// versionTableSQL makes the table that goose would, so that goose can go on with it.
+const versionTableSQL = `
+CREATE TABLE %s (
+    id         integer PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY,
+    version_id bigint    NOT NULL,
+    is_applied boolean   NOT NULL,
+    tstamp     timestamp NOT NULL DEFAULT now()
+);
+INSERT INTO %s (version_id, is_applied) VALUES (0, true);
+`
+
+// repeat calls move, each time in a transaction that holds the schema's lock, until
+// there is nothing to do for it, and returns the steps it moved by. What is missing
+// is looked up under the lock and made under the same one: nothing is held in
+// between, and several migrators need no more than one connection each.
+func (m *Migrator) repeat(ctx context.Context, move func(tx pgx.Tx) (*step, error)) ([]waybill.Migration, error) {
+	// What others committed while this one waited for the lock has to be seen.
+	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+	var made []waybill.Migration
+	for {
+		var step *step
+		err := pgx.BeginTxFunc(ctx, m.pool, options, func(tx pgx.Tx) (err error) {
+			if err := m.exec(ctx, tx, `SELECT pg_advisory_xact_lock($1)`, m.lockKey()); err != nil {
+				return fmt.Errorf("wait for other migrations: %w", err)
+			}
+			step, err = move(tx)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("migrate schema %q: %w", m.schema, err)
+		}
+		if step == nil {
+			return made, nil
+		}
+		done := step.Migration
+		done.AppliedAt = time.Now().UTC()
+		made = append(made, done)
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
-		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
-	if err != nil {
-		return nil, fmt.Errorf("migrate schema %q: %w", m.schema, err)
-	}
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("migrate schema %q: %w", m.schema, err)
-	}
-	defer conn.Close()
-	// The lock ends with the session, whichever way that ends.
-	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, m.lockKey()); err != nil {
-		return nil, fmt.Errorf("wait for other migrations of schema %q: %w", m.schema, err)
-	}
-	results, err := f(conn, provider)
-	if err != nil {
-		return nil, fmt.Errorf("migrate schema %q: %w", m.schema, err)
-	}
-	done := make(map[int64]time.Time, len(results))
-	for _, result := range results {
-		done[result.Source.Version] = time.Now().UTC()
-	}
-	return m.only(done), nil
 }
 
-// open returns connections whose unqualified names are those of the schema, and
-// on which goose's time stamps are in UTC.
-func (m *Migrator) open() *sql.DB {
-	config := m.pool.Config()
-	options := []stdlib.OptionOpenDB{stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, fmt.Sprintf(`SET search_path TO "%s"; SET timezone TO 'UTC'`, m.schema), pgx.QueryExecModeSimpleProtocol)
-		return err
-	})}
-	if config.BeforeConnect != nil {
-		options = append(options, stdlib.OptionBeforeConnect(config.BeforeConnect))
+// run runs the statements of a step, whose names are those of the schema.
+func (m *Migrator) run(ctx context.Context, tx pgx.Tx, step *step, statements string) error {
+	script := fmt.Sprintf("SET LOCAL search_path TO \"%s\";\n%s", m.schema, statements)
+	if _, err := tx.Exec(ctx, script, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("step %s: %w", step.Name, err)
 	}
-	return stdlib.OpenDB(*config.ConnConfig, options...)
+	return nil
+}
+
+// exec runs one statement that names its tables with waybill. before them. It leaves
+// no prepared statement behind, whatever the pool does.
+func (m *Migrator) exec(ctx context.Context, tx pgx.Tx, text string, args ...any) error {
+	_, err := tx.Exec(ctx, m.sql(text), append([]any{pgx.QueryExecModeExec}, args...)...)
+	return err
+}
+
+func (m *Migrator) sql(text string) string {
+	return strings.ReplaceAll(text, "waybill.", `"`+m.schema+`".`)
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// applied returns when each step was applied.
+func (m *Migrator) applied(ctx context.Context, db querier) (map[int64]time.Time, error) {
+	applied := map[int64]time.Time{}
+	rows, err := db.Query(ctx, m.sql(`SELECT version_id, tstamp FROM waybill.`+versionTable+` WHERE version_id > 0`), pgx.QueryExecModeExec)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		version int64
+		at      time.Time
+	)
+	_, err = pgx.ForEachRow(rows, []any{&version, &at}, func() error {
+		applied[version] = at
+		return nil
+	})
+	return applied, err
+}
+
+// next returns the first step that is missing, nil if none is.
+func (m *Migrator) next(applied map[int64]time.Time) (*step, error) {
+	last, err := m.last(applied)
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.steps {
+		step := &m.steps[i]
+		if _, ok := applied[step.Version]; ok {
+			continue
+		}
+		if last != nil && step.Version < last.Version {
+			return nil, fmt.Errorf("step %s is missing, and a later one was applied", step.Name)
+		}
+		return step, nil
+	}
+	return nil, nil
+}
+
+// last returns the last step that was applied, nil if none was.
+func (m *Migrator) last(applied map[int64]time.Time) (last *step, err error) {
+	var version int64
+	for v := range applied {
+		version = max(version, v)
+	}
+	if newest := m.steps[len(m.steps)-1].Version; version > newest {
+		return nil, newerError(m.schema, version, newest)
+	}
+	for i := range m.steps {
+		if m.steps[i].Version == version {
+			last = &m.steps[i]
+		}
+	}
+	return last, nil
 }
 
 func (m *Migrator) lockKey() int64 {
@@ -217,20 +280,34 @@ func (m *Migrator) lockKey() int64 {
 	return int64(hash.Sum64())
 }
 
-func (m *Migrator) schemaExists(ctx context.Context, conn *sql.Conn) (exists bool, err error) {
-	err = conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)`, m.schema).Scan(&exists)
-	return exists, err
-}
-
-// createSchema asks first: a role that may not create schemas can still bring
-// one up to date.
-func (m *Migrator) createSchema(ctx context.Context, conn *sql.Conn) error {
-	exists, err := m.schemaExists(ctx, conn)
-	if err != nil || exists {
+// prepare creates the schema and its table of versions where they are missing. It
+// asks first: a role that may not create schemas can still bring one up to date.
+func (m *Migrator) prepare(ctx context.Context, tx pgx.Tx) error {
+	exists, err := m.ask(ctx, tx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, m.schema)
+	if err != nil {
 		return err
 	}
-	_, err = conn.ExecContext(ctx, fmt.Sprintf(`CREATE SCHEMA "%s"`, m.schema))
+	if !exists {
+		if err := m.exec(ctx, tx, fmt.Sprintf(`CREATE SCHEMA "%s"`, m.schema)); err != nil {
+			return err
+		}
+	}
+	if ready, err := m.isPrepared(ctx, tx); err != nil || ready {
+		return err
+	}
+	table := m.sql("waybill." + versionTable)
+	_, err = tx.Exec(ctx, fmt.Sprintf(versionTableSQL, table, table), pgx.QueryExecModeSimpleProtocol)
 	return err
+}
+
+// isPrepared reports whether the table of versions is there.
+func (m *Migrator) isPrepared(ctx context.Context, tx pgx.Tx) (bool, error) {
+	return m.ask(ctx, tx, `SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = $2)`, m.schema, versionTable)
+}
+
+func (m *Migrator) ask(ctx context.Context, tx pgx.Tx, text string, args ...any) (yes bool, err error) {
+	err = tx.QueryRow(ctx, text, append([]any{pgx.QueryExecModeExec}, args...)...).Scan(&yes)
+	return yes, err
 }
 
 // mark returns all steps, with the time of those that were applied.
@@ -239,16 +316,6 @@ func (m *Migrator) mark(applied map[int64]time.Time) []waybill.Migration {
 	for i, step := range m.steps {
 		steps[i] = step.Migration
 		steps[i].AppliedAt = applied[step.Version]
-	}
-	return steps
-}
-
-func (m *Migrator) only(done map[int64]time.Time) []waybill.Migration {
-	var steps []waybill.Migration
-	for _, step := range m.mark(done) {
-		if !step.AppliedAt.IsZero() {
-			steps = append(steps, step)
-		}
 	}
 	return steps
 }
