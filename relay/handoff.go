@@ -12,7 +12,7 @@ import (
 // did not take. When the relay stops between claim and hand-off, or the lane is
 // paused, all of it is given back: another relay may have the rows at once, or the
 // first that goes on.
-func (r *Relay) handOff(ctx context.Context, route *route, rows []waybill.ClaimedRow, stamp time.Duration) error {
+func (r *Relay) handOff(ctx context.Context, route *route, rows []waybill.ClaimedRow, until time.Time) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -20,7 +20,7 @@ func (r *Relay) handOff(ctx context.Context, route *route, rows []waybill.Claime
 	if ctx.Err() != nil || r.pausedMeanwhile(finishing) {
 		return r.giveBack(finishing, giveBackAll(rows))
 	}
-	rows, err := r.extend(finishing, r.store, rows, stamp)
+	rows, err := r.extend(finishing, r.store, rows, until)
 	if err != nil {
 		return err
 	}
@@ -49,13 +49,15 @@ func messages(rows []waybill.ClaimedRow) []waybill.Message {
 	return messages
 }
 
-// extend gives rows whose stamp is not their receiver's lease that lease, so that
-// a message has exactly its time to reach a worker. Rows that are no longer held
+// extend gives rows whose lease, until that moment, is not what their receiver needs
+// its own, so that a message has exactly its time to reach a worker: also after a
+// claim whose answer was long in coming. Rows that are no longer held
 // are dropped: whoever claimed them hands them off.
-func (r *Relay) extend(ctx context.Context, store waybill.Extender, rows []waybill.ClaimedRow, stamp time.Duration) ([]waybill.ClaimedRow, error) {
+func (r *Relay) extend(ctx context.Context, store waybill.Extender, rows []waybill.ClaimedRow, until time.Time) ([]waybill.ClaimedRow, error) {
 	var extensions []waybill.Extension
+	left := time.Until(until)
 	for _, row := range rows {
-		if receiver, ok := r.registry.Receiver(row.Receiver); ok && waybill.NeedsExtension(stamp, receiver.Lease) {
+		if receiver, ok := r.registry.Receiver(row.Receiver); ok && waybill.NeedsExtension(left, receiver.Lease) {
 			extensions = append(extensions, waybill.Extension{Message: row.Message, Lease: receiver.Lease})
 		}
 	}

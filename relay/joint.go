@@ -46,7 +46,7 @@ func (r *Relay) carryJointly(ctx context.Context, claim claim, joint []*route) (
 			return err
 		}
 		for _, route := range joint {
-			if got.bound[route], err = r.extend(ctx, claims, got.bound[route], got.stamp); err != nil {
+			if got.bound[route], err = r.extend(ctx, claims, got.bound[route], got.until); err != nil {
 				return err
 			}
 			if err := route.enqueueTx(ctx, tx, messages(got.bound[route])); err != nil {

@@ -10,18 +10,18 @@ import (
 // load is what one claim brought, by what has to become of it.
 type load struct {
 	claimed         int
-	stamp           time.Duration // the lease that the claim put on each row
+	until           time.Time // when the lease that the claim put on each row ends, at the earliest
 	bound           map[*route][]waybill.ClaimedRow
 	parked, unknown []waybill.ClaimedRow
 }
 
-func newLoad(rows []waybill.ClaimedRow, stamp time.Duration) load {
-	return load{claimed: len(rows), stamp: stamp, bound: map[*route][]waybill.ClaimedRow{}}
+func newLoad(rows []waybill.ClaimedRow, until time.Time) load {
+	return load{claimed: len(rows), until: until, bound: map[*route][]waybill.ClaimedRow{}}
 }
 
 // sort sorts lapsed rows.
-func (r *Relay) sort(rows []waybill.ClaimedRow, stamp time.Duration) load {
-	lapsed := newLoad(rows, stamp)
+func (r *Relay) sort(rows []waybill.ClaimedRow, until time.Time) load {
+	lapsed := newLoad(rows, until)
 	for _, row := range rows {
 		receiver, known := r.registry.Receiver(row.Receiver)
 		switch {
@@ -68,7 +68,7 @@ func (r *Relay) dispatch(ctx context.Context, got load) error {
 		return err
 	}
 	for _, route := range r.routes() {
-		if err := r.handOff(ctx, route, got.bound[route], got.stamp); err != nil {
+		if err := r.handOff(ctx, route, got.bound[route], got.until); err != nil {
 			return err
 		}
 	}

@@ -9,18 +9,18 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
-// pass claims once and hands off what it got. Lapsed rows keep their place, which
+// pass claims once and hands off what it got; more is whether a claim got all that it
+// asked for, so that there may be others. Lapsed rows keep their place, which
 // is before all that is due, so they go first; looking for them costs a scan of
 // what is in flight, so it is done once per poll and not once per claim.
-func (r *Relay) pass(ctx context.Context, limit int) (claimed int, err error) {
+func (r *Relay) pass(ctx context.Context, limit int) (claimed int, more bool, err error) {
 	if paused, err := r.paused(ctx); err != nil || paused {
 		r.sweepAt = r.lane.lookAt // what has lapsed by then goes first
-		return 0, err
+		return 0, false, err
 	}
 	if !time.Now().Before(r.sweepAt) {
-		var more bool
 		if claimed, more, err = r.sweep(ctx, limit); err != nil || more {
-			return claimed, err // the next pass sweeps again: nothing due goes before what lapsed
+			return claimed, more, err // the next pass sweeps again: nothing due goes before what lapsed
 		}
 	}
 	receivers := r.registry.LaneReceivers(r.config.Lane)
@@ -30,15 +30,15 @@ func (r *Relay) pass(ctx context.Context, limit int) (claimed int, err error) {
 	}
 	for _, route := range routes {
 		if ctx.Err() != nil {
-			return claimed, nil
+			return claimed, false, nil
 		}
-		n, err := r.claimDue(ctx, route, route.receivers(receivers), limit-claimed)
-		claimed += n
+		n, full, err := r.claimDue(ctx, route, route.receivers(receivers), limit-claimed)
+		claimed, more = claimed+n, more || full
 		if err != nil {
-			return claimed, err
+			return claimed, more, err
 		}
 	}
-	return claimed, nil
+	return claimed, more, nil
 }
 
 // sweep looks for what the due rows of declared receivers do not show: lapsed
@@ -75,22 +75,25 @@ func (r *Relay) sweepBy(at time.Time) {
 	}
 }
 
-// claimDue claims due rows of the route's receivers and hands them off.
-func (r *Relay) claimDue(ctx context.Context, route *route, receivers []*waybill.Receiver, limit int) (int, error) {
+// claimDue claims due rows of the route's receivers and hands them off; full is
+// whether it got as many as there was room for.
+func (r *Relay) claimDue(ctx context.Context, route *route, receivers []*waybill.Receiver, limit int) (claimed int, full bool, err error) {
 	limit = route.limit(limit)
 	if limit <= 0 || len(receivers) == 0 {
-		return 0, nil
+		return 0, false, nil
 	}
 	request := waybill.ClaimRequest{By: r.id, Receivers: waybill.Keys(receivers), Limit: limit, Lease: r.stamp(receivers)}
-	return r.carry(ctx, func(ctx context.Context, claims waybill.Claimer) (load, error) {
+	claimed, err = r.carry(ctx, func(ctx context.Context, claims waybill.Claimer) (load, error) {
+		requested := time.Now()
 		rows, err := claims.Claim(ctx, request)
 		if err != nil {
 			return load{}, fmt.Errorf("claim in lane %s: %w", r.config.Lane, err)
 		}
-		due := newLoad(rows, request.Lease)
+		due := newLoad(rows, requested.Add(request.Lease))
 		due.bound[route] = rows
 		return due, nil
 	}, route)
+	return claimed, claimed == limit, err
 }
 
 // claimLapsed claims lapsed rows of the lane and hands them off; more is whether
@@ -119,11 +122,12 @@ func (r *Relay) claimLapsed(ctx context.Context, limit int) (claimed int, more b
 		return 0, false, nil
 	}
 	claimed, err = r.carry(ctx, func(ctx context.Context, claims waybill.Claimer) (load, error) {
+		requested := time.Now()
 		rows, err := claims.ClaimLapsed(ctx, request)
 		if err != nil {
 			return load{}, fmt.Errorf("claim lapsed rows in lane %s: %w", r.config.Lane, err)
 		}
-		return r.sort(rows, request.Lease), nil
+		return r.sort(rows, requested.Add(request.Lease)), nil
 	}, open...)
 	return claimed, claimed == request.Limit, err
 }

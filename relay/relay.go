@@ -52,6 +52,11 @@ type Config struct {
 	BatchSize int
 	// Poll is the longest wait for due or lapsed rows. Defaults to 1s.
 	Poll time.Duration
+	// WakeInterval is for how long the relay looks for more, every
+	// waybill.WakeLook, after it was woken or has found rows: as long as the
+	// processes that fire leave wake-ups out. Negative is never, for processes that
+	// send every one. Defaults to waybill.DefaultWakeInterval.
+	WakeInterval time.Duration
 	// StandardLease bounds what a claim stamps on its rows; see
 	// waybill.StampedLease. Defaults to waybill.DefaultLease.
 	StandardLease time.Duration
@@ -68,7 +73,7 @@ type Config struct {
 	WorkerID string
 	// Passes ends Run after that many passes. Defaults to 0: none.
 	Passes int
-	// PollOnly does without the store's wake-ups.
+	// PollOnly does without the store's wake-ups: rows are found by the poll.
 	PollOnly bool
 	Logger   *slog.Logger // Defaults to slog.Default().
 	Observer waybill.Observer
@@ -87,6 +92,7 @@ type Relay struct {
 	unknown  unknownReceivers
 	lane     standstill
 	wake     chan struct{}
+	alert    time.Time // until when the relay looks for more
 	sweepAt  time.Time // when lapsed rows and unknown receivers are looked for next, a poll away at most
 	turn     int       // counts passes
 }
@@ -105,6 +111,7 @@ func New(config Config) (*Relay, error) {
 	}
 	setDefault(&config.BatchSize, DefaultBatchSize)
 	setDefault(&config.Poll, DefaultPoll)
+	setDefault(&config.WakeInterval, waybill.DefaultWakeInterval)
 	setDefault(&config.StandardLease, waybill.DefaultLease)
 	setDefault(&config.OrphanAfter, DefaultOrphanAfter)
 	setDefault(&config.ParkAfter, DefaultParkAfter)
@@ -165,7 +172,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	failures := 0
 	for n := 1; ctx.Err() == nil; n++ {
 		started := time.Now()
-		claimed, err := r.pass(ctx, r.config.BatchSize)
+		claimed, more, err := r.pass(ctx, r.config.BatchSize)
 		if !errors.Is(err, context.Canceled) {
 			r.passed(claimed, time.Since(started), err)
 		}
@@ -177,8 +184,11 @@ func (r *Relay) Run(ctx context.Context) error {
 			sleep(ctx, outageWait(failures))
 		default:
 			failures = 0
-			if claimed == 0 {
-				r.idle(ctx)
+			if claimed > 0 {
+				r.stayAlert()
+			}
+			if !more && (claimed == 0 || r.looks()) {
+				r.idle(ctx, started)
 			}
 		}
 	}
@@ -209,7 +219,7 @@ func (r *Relay) Once(ctx context.Context, limit int) (handedOff int, err error) 
 		if limit > 0 {
 			size = limit
 		}
-		claimed, err := r.pass(ctx, size)
+		claimed, _, err := r.pass(ctx, size)
 		err = errors.Join(err, r.task.outage(), r.local.outage())
 		if err != nil || claimed == 0 || limit > 0 {
 			return accepted() - before, err

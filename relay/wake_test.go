@@ -139,7 +139,7 @@ func TestWakeUpsAreMerged(t *testing.T) {
 			return accepted(len(messages)), nil
 		}}
 		store.owe("a", 1)
-		stop := run(t, newRelay(t, relay.Config{Store: store, Backend: q, Poll: time.Hour}))
+		stop := run(t, newRelay(t, relay.Config{Store: store, Backend: q, Poll: time.Hour, WakeInterval: -1}))
 		wake := <-wakes
 		time.Sleep(500 * time.Millisecond) // in mid-pass
 		for range 1000 {
