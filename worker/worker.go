@@ -37,7 +37,9 @@ const (
 type Config struct {
 	Store   waybill.Store
 	Backend waybill.Consumer
-	// Slots is how many receivers run at the same time. Defaults to 10.
+	// Slots is how many receivers run at the same time. Where some of them run in
+	// transactions, a store with fewer connections than Slots and one more is
+	// refused. Defaults to 10.
 	Slots int
 	// Drain is how long Run waits for running receivers when its context ends,
 	// before it cancels them and gives their rows back. Defaults to 25s.
@@ -125,17 +127,36 @@ func New(config Config) (*Worker, error) {
 // checkReceivers refuses at start what could only fail at each run.
 func (w *Worker) checkReceivers() error {
 	errs := []error{w.registry.Err()}
+	transactional := false
 	for _, r := range w.registry.Receivers() {
 		if !r.Transactional() {
 			continue
 		}
+		transactional = true
 		if w.txStore == nil {
 			errs = append(errs, fmt.Errorf("receiver %q is transactional; the store runs no receivers in transactions", r.Key))
 		} else if kind := w.txStore.TxKind(); kind != r.TxKind {
 			errs = append(errs, fmt.Errorf("receiver %q wants a transaction of type %s; the store gives %s", r.Key, r.TxKind, kind))
 		}
 	}
+	if transactional {
+		errs = append(errs, w.checkPool())
+	}
 	return errors.Join(errs...)
+}
+
+// checkPool refuses a store whose connections the transactions of all slots would use
+// up: takes, outcomes and heartbeats would then wait for runs that wait for them.
+func (w *Worker) checkPool() error {
+	pooled, ok := w.store.(waybill.Pooled)
+	if !ok {
+		return nil
+	}
+	if have, need := pooled.Connections(), cap(w.slots)+1; have < need {
+		return fmt.Errorf("%d slots that run receivers in transactions need %d connections, and the store has %d: give its pool more, or the worker fewer slots",
+			cap(w.slots), need, have)
+	}
+	return nil
 }
 
 // ID returns the worker's owner id, as rows show it in claimed_by.

@@ -73,7 +73,12 @@ func run(ctx context.Context, told <-chan struct{}, args []string) error {
 	if err != nil {
 		return err
 	}
-	if a.pool, err = pgxpool.New(ctx, a.postgres); err != nil {
+	config, err := pgxpool.ParseConfig(a.postgres)
+	if err != nil {
+		return err
+	}
+	config.MaxConns = int32(a.slots) + 4 // a run in a transaction holds one
+	if a.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return err
 	}
 	defer a.pool.Close()
