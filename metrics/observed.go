@@ -17,7 +17,8 @@ type observed struct {
 	all      []prometheus.Collector
 
 	passes, passErrors         *prometheus.CounterVec
-	paused                     *prometheus.GaugeVec
+	paused, listening          *prometheus.GaugeVec
+	wakes                      *prometheus.CounterVec
 	claims                     *prometheus.CounterVec
 	enqueued, enqueueErrors    *prometheus.CounterVec
 	givenBack                  *prometheus.CounterVec
@@ -40,10 +41,9 @@ func newObserved(registry *waybill.Registry) *observed {
 	o := &observed{registry: registry}
 	o.passes = o.counter("passes_total", "Passes of the lane's relay over its rows.", "lane")
 	o.passErrors = o.counter("pass_errors_total", "Passes that ended with an error: the store did not do its part.", "lane")
-	o.paused = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: "waybill", Name: "lane_paused", Help: "1 while the lane's relay finds its lane paused, else 0.",
-	}, []string{"lane"})
-	o.all = append(o.all, o.paused)
+	o.paused = o.gauge("lane_paused", "1 while the lane's relay finds its lane paused, else 0.", "lane")
+	o.listening = o.gauge("listening", "1 while the lane's relay hears wake-ups, 0 while it only polls.", "lane")
+	o.wakes = o.counter("wakes_total", "Waits of the lane's relay that ended, by what ended them.", "lane", "by")
 	o.claims = o.counter("claims_total", "Rows claimed by the relay.", "lane")
 	o.enqueued = o.counter("enqueued_total", "Messages that the queue accepted.", "lane", "site")
 	o.enqueueErrors = o.counter("enqueue_errors_total", "Hand-offs after which claiming for the queue stopped, because it is not well.", "lane", "site")
@@ -63,6 +63,12 @@ func newObserved(registry *waybill.Registry) *observed {
 
 func (o *observed) counter(name, help string, labels ...string) *prometheus.CounterVec {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "waybill", Name: name, Help: help}, labels)
+	o.all = append(o.all, vec)
+	return vec
+}
+
+func (o *observed) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	vec := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "waybill", Name: name, Help: help}, labels)
 	o.all = append(o.all, vec)
 	return vec
 }
@@ -89,6 +95,10 @@ func (o *observed) collect(samples chan<- prometheus.Metric) {
 func (o *observed) zero(config Config) {
 	for _, lane := range config.Relays {
 		o.paused.WithLabelValues(lane)
+		o.listening.WithLabelValues(lane)
+		for _, by := range []waybill.WakeSource{waybill.WakeNotify, waybill.WakeLooked, waybill.WakePoll, waybill.WakeRoom} {
+			o.wakes.WithLabelValues(lane, string(by))
+		}
 		for _, vec := range []*prometheus.CounterVec{o.passes, o.passErrors, o.claims, o.givenBack} {
 			vec.WithLabelValues(lane)
 		}
@@ -129,6 +139,14 @@ func (o *observed) count(seen waybill.Observation) {
 		o.paused.WithLabelValues(seen.Lane).Set(1)
 	case waybill.ObservedResume:
 		o.paused.WithLabelValues(seen.Lane).Set(0)
+	case waybill.ObservedListen:
+		hears := 1.0
+		if seen.Err != nil {
+			hears = 0
+		}
+		o.listening.WithLabelValues(seen.Lane).Set(hears)
+	case waybill.ObservedWake:
+		o.wakes.WithLabelValues(seen.Lane, string(seen.Wake)).Inc()
 	case waybill.ObservedClaim:
 		o.claims.WithLabelValues(seen.Lane).Add(float64(seen.Count))
 	case waybill.ObservedEnqueue:

@@ -33,6 +33,14 @@ var movements = map[waybill.ObservationKind][]struct {
 	waybill.ObservedResume: {
 		{waybill.Observation{Lane: "mail"}, map[string]float64{`waybill_lane_paused{lane="mail"}`: 0}},
 	},
+	waybill.ObservedListen: {
+		{waybill.Observation{Lane: "mail"}, map[string]float64{`waybill_listening{lane="mail"}`: 1}},
+		{waybill.Observation{Lane: "mail", Err: waybill.ErrDeaf}, map[string]float64{`waybill_listening{lane="mail"}`: 0}},
+	},
+	waybill.ObservedWake: {
+		{waybill.Observation{Lane: "mail", Wake: waybill.WakeNotify}, map[string]float64{`waybill_wakes_total{by="notify",lane="mail"}`: 1}},
+		{waybill.Observation{Lane: "mail", Wake: waybill.WakePoll}, map[string]float64{`waybill_wakes_total{by="poll",lane="mail"}`: 1}},
+	},
 	waybill.ObservedClaim: {
 		{waybill.Observation{Lane: "mail", Count: 3}, map[string]float64{`waybill_claims_total{lane="mail"}`: 3}},
 	},
@@ -131,7 +139,10 @@ func TestCountersBeginAtZero(t *testing.T) {
 		return scrape(t, newCollector(t, config))
 	}
 	want := map[string]float64{
-		`waybill_lane_paused{lane="mail"}`: 0, `waybill_passes_total{lane="mail"}`: 0, `waybill_pass_errors_total{lane="mail"}`: 0,
+		`waybill_lane_paused{lane="mail"}`: 0, `waybill_listening{lane="mail"}`: 0,
+		`waybill_wakes_total{by="notify",lane="mail"}`: 0, `waybill_wakes_total{by="look",lane="mail"}`: 0,
+		`waybill_wakes_total{by="poll",lane="mail"}`: 0, `waybill_wakes_total{by="room",lane="mail"}`: 0,
+		`waybill_passes_total{lane="mail"}`: 0, `waybill_pass_errors_total{lane="mail"}`: 0,
 		`waybill_claims_total{lane="mail"}`: 0, `waybill_given_back_total{lane="mail"}`: 0,
 		`waybill_enqueued_total{lane="mail",site="task"}`: 0, `waybill_enqueue_errors_total{lane="mail",site="task"}`: 0,
 	}
