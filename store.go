@@ -192,6 +192,13 @@ type InFlight struct {
 	GivenBack int64
 }
 
+// ListenChecker is a Store that can find out whether wake-ups arrive.
+type ListenChecker interface {
+	// CheckListen returns nil if they do, ErrDeaf if they do not although the
+	// database answers, and another error if that could not be found out.
+	CheckListen(ctx context.Context) error
+}
+
 // StatusReader is a Store that can be asked what is owed.
 type StatusReader interface {
 	// Now returns the database's clock.

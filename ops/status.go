@@ -44,6 +44,8 @@ type Report struct {
 	UnknownEvents []UnknownEvent `json:"unknown_events"`
 	// Lanes holds every declared lane, by name.
 	Lanes []Lane `json:"lanes"`
+	// WakeUps is null for a store that has nothing to say about them.
+	WakeUps *WakeUps `json:"wake_ups"`
 }
 
 // Receiver is the part of one receiver.
@@ -68,7 +70,9 @@ type UnknownEvent struct {
 // rest of the report stands. The error that is returned is the store's.
 func Status(ctx context.Context, store waybill.StatusReader, reg *waybill.Registry, queues map[string]waybill.BacklogReader) (Report, error) {
 	names := reg.Lanes()
+	wakeUps := listenCheck(ctx, store)
 	answers := askQueues(ctx, names, queues)
+	heard := wakeUps()
 	tallies, err := store.Tallies(ctx)
 	if err != nil {
 		return Report{}, fmt.Errorf("status: %w", err)
@@ -89,7 +93,7 @@ func Status(ctx context.Context, store waybill.StatusReader, reg *waybill.Regist
 	if err != nil {
 		return Report{}, fmt.Errorf("status: %w", err)
 	}
-	report := Report{Receivers: []Receiver{}, UnknownReceivers: []string{}, UnknownEvents: []UnknownEvent{}}
+	report := Report{Receivers: []Receiver{}, UnknownReceivers: []string{}, UnknownEvents: []UnknownEvent{}, WakeUps: heard}
 	report.Lanes = lanes(names, answers, inFlight, reg, now)
 	report.count(tallies, reg, now)
 	paused := pausesByLane(pauses)

@@ -27,6 +27,7 @@ func (r Report) WriteText(w io.Writer) error {
 	for _, lane := range r.Lanes {
 		writePause(&text, lane.Lane, lane.Pause)
 	}
+	writeWakeUps(&text, r.WakeUps)
 	if len(r.UnknownReceivers) > 0 {
 		keys := make([]string, len(r.UnknownReceivers))
 		for i, key := range r.UnknownReceivers {
