@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -25,6 +26,7 @@ type relayFlags struct {
 	batchSize   int
 	workerID    string
 	poll        time.Duration
+	wake        wakeFlags
 	orphanAfter time.Duration
 	slots       int
 	drain       time.Duration
@@ -71,6 +73,7 @@ the rest back and exits with 0; a second one ends it at once.`,
 	flags.IntVar(&f.slots, "slots", worker.DefaultSlots, "receivers that run in the relay at the same time")
 	flags.DurationVar(&f.drain, "drain", worker.DefaultDrain, "how long a stop waits for receivers that run in the relay")
 	flags.BoolVar(&f.strict, "strict", false, strictUsage)
+	f.wake.add(flags)
 	fromEnv(flags, "lane", "WAYBILL_LANE")
 	fromEnv(flags, "batch-size", "WAYBILL_BATCH_SIZE")
 	fromEnv(flags, "worker-id", "WAYBILL_WORKER_ID")
@@ -111,7 +114,7 @@ func (f *relayFlags) check(cmd *cobra.Command) error {
 	if f.once { // over before anybody could ask
 		f.admin = adminFlags{}
 	}
-	if err := f.admin.check(); err != nil {
+	if err := errors.Join(f.admin.check(), f.wake.check()); err != nil {
 		return err
 	}
 	return checkWorkerFlags(f.slots, f.drain)
@@ -220,7 +223,7 @@ func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backen
 	for _, lane := range f.lanes {
 		config := relay.Config{
 			Store: store, Lane: lane, BatchSize: f.batchSize, Poll: f.poll, OrphanAfter: f.orphanAfter,
-			WorkerID: f.workerID, Passes: f.passes, Logger: log, Observer: observer,
+			WakeInterval: f.wake.relayInterval(), PollOnly: f.wake.pollOnly(), WorkerID: f.workerID, Passes: f.passes, Logger: log, Observer: observer,
 		}
 		if backend != nil {
 			queue, err := openQueue(ctx, backend, lane)

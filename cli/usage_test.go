@@ -38,6 +38,8 @@ func TestWrongUsage(t *testing.T) {
 		{"no passes", s.queueArgs("relay", "--passes", "0"), "--passes 0: must be 1 or more"},
 		{"no batch", s.queueArgs("relay", "--batch-size", "0"), "--batch-size 0: must be 1 or more"},
 		{"no poll", s.queueArgs("relay", "--poll", "0s"), "--poll 0s: must be longer than nothing"},
+		{"a wake of another kind", s.queueArgs("relay", "--wake", "bell"), "--wake bell: must be notify or poll"},
+		{"a wake interval below nothing", s.queueArgs("relay", "--wake-interval", "-1s"), "--wake-interval -1s: must not be negative"},
 		{"no patience", s.queueArgs("relay", "--orphan-after", "-1s"), "--orphan-after -1s: must not be negative"},
 		{"no slots", s.queueArgs("relay", "--slots", "0"), "--slots 0: must be 1 or more"},
 		{"a lane twice", s.queueArgs("relay", "--lane", "default,default"), "--lane default is given twice"},
