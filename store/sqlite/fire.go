@@ -21,15 +21,20 @@ type Tx interface {
 }
 
 // InTx runs work in a transaction, commits it unless work returns an error, and
-// wakes the relays. Work's error is returned as it is. The write lock is held
-// while work runs: see the package comment.
+// wakes the relays of the lanes that were fired to in it, if any. Work's error is
+// returned as it is. The write lock is held while work runs: see the package comment.
 func (s *Store) InTx(ctx context.Context, work func(tx *sql.Tx) error) error {
 	wait, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
-	if err := s.locked(wait, ctx, work); err != nil {
+	var lanes []string
+	err := s.locked(wait, ctx, func(tx *sql.Tx) (err error) {
+		lanes, err = s.signals.during(func() error { return work(tx) })
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	s.Wake(ctx)
+	s.wakeFired(ctx, lanes)
 	return nil
 }
 
@@ -74,6 +79,7 @@ func (s *Store) FireAll(ctx context.Context, tx Tx, events []any) ([]int64, erro
 	if err := insertDeliveries(ctx, tx, plans, ids, now); err != nil {
 		return nil, fmt.Errorf("fire %s: %w", names(plans), err)
 	}
+	s.signals.note(s.registry, plans)
 	return ids, nil
 }
 

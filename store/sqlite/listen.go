@@ -3,8 +3,12 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/waybill-go/waybill"
 )
 
 // watchEvery is how often a listener looks whether another process has fired.
@@ -13,17 +17,18 @@ const watchEvery = 50 * time.Millisecond
 // signals carries wakes between the goroutines of one process.
 type signals struct {
 	mu        sync.Mutex
-	listeners map[chan struct{}]struct{}
+	listeners map[chan struct{}]string // the lane of each
+	fired     map[string]bool          // the lanes fired to in the transaction at hand; nil without one
 }
 
-func (s *signals) add() chan struct{} {
+func (s *signals) add(lane string) chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listeners == nil {
-		s.listeners = map[chan struct{}]struct{}{}
+		s.listeners = map[chan struct{}]string{}
 	}
 	signal := make(chan struct{}, 1)
-	s.listeners[signal] = struct{}{}
+	s.listeners[signal] = lane
 	return signal
 }
 
@@ -33,13 +38,52 @@ func (s *signals) remove(signal chan struct{}) {
 	delete(s.listeners, signal)
 }
 
-// Wake tells the relays of this process that rows may have become due. Call it
-// after the commit of a transaction that fired. Relays of other processes see the
-// new rows by themselves, within a twentieth of a second.
-func (s *Store) Wake(context.Context, ...string) {
+// during returns the lanes that are fired to while work runs. It is called under the
+// write lock: while it is held, nobody else's fire succeeds.
+func (s *signals) during(work func() error) (lanes []string, err error) {
+	s.mu.Lock()
+	s.fired = map[string]bool{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		lanes = slices.Collect(maps.Keys(s.fired))
+		s.fired = nil
+	}()
+	return nil, work()
+}
+
+// note adds the lanes of what was fired to those of the transaction at hand. One that
+// is the caller's own is followed by a Wake of the caller's.
+func (s *signals) note(reg *waybill.Registry, plans []waybill.Plan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fired == nil {
+		return
+	}
+	for _, plan := range plans {
+		for _, d := range plan.Deliveries {
+			if receiver, ok := reg.Receiver(d.Receiver); ok {
+				s.fired[receiver.Lane] = true
+			}
+		}
+	}
+}
+
+// Wake tells the relays of these lanes in this process, of all lanes if none is
+// named, that rows have become due. Call it after the commit of a transaction that
+// fired. Relays of other processes see the new rows of their lanes by themselves,
+// within a twentieth of a second.
+//
+// Every wake is sent: it costs a look at a map, and signals that a relay has not
+// seen yet are one.
+func (s *Store) Wake(_ context.Context, lanes ...string) {
 	s.signals.mu.Lock()
 	defer s.signals.mu.Unlock()
-	for signal := range s.signals.listeners {
+	for signal, lane := range s.signals.listeners {
+		if len(lanes) > 0 && !slices.Contains(lanes, lane) {
+			continue
+		}
 		select {
 		case signal <- struct{}{}:
 		default: // it has one to answer already
@@ -47,13 +91,20 @@ func (s *Store) Wake(context.Context, ...string) {
 	}
 }
 
-// Listen calls wake once at the start, and then whenever this process wakes its
-// relays or any process has committed new rows, until ctx ends; it then returns
-// nil.
+// wakeFired wakes the lanes that were fired to in a transaction, nobody if none was.
+func (s *Store) wakeFired(ctx context.Context, lanes []string) {
+	if len(lanes) > 0 {
+		s.Wake(ctx, lanes...)
+	}
+}
+
+// Listen calls wake once at the start, and then whenever this process wakes the
+// relays of the lane or any process has committed new rows of it, until ctx ends; it
+// then returns nil. A row whose receiver this process does not know is of any lane.
 func (s *Store) Listen(ctx context.Context, lane string, wake func()) error {
-	signal := s.signals.add()
+	signal := s.signals.add(lane)
 	defer s.signals.remove(signal)
-	watch, err := s.watch(ctx)
+	watch, err := s.watch(ctx, lane)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil

@@ -31,7 +31,8 @@ func OnTx[T any](reg *waybill.Registry, key string, run func(ctx context.Context
 // errNotLanded rolls back a run whose claim was lost.
 var errNotLanded = errors.New("the claim was lost")
 
-// RunTx calls run and records the ack in one transaction.
+// RunTx calls run and records the ack in one transaction. What was fired in it wakes
+// its lanes, as after InTx.
 //
 // The end of ctx ends the wait for the write lock, and reaches run; it does not
 // undo a run that returned nil all the same: the claim alone decides.
@@ -39,8 +40,9 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 	wait, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
 	life := context.WithoutCancel(ctx)
-	err = s.locked(wait, life, func(tx *sql.Tx) error {
-		if err := run(ctx, tx); err != nil {
+	var lanes []string
+	err = s.locked(wait, life, func(tx *sql.Tx) (err error) {
+		if lanes, err = s.signals.during(func() error { return run(ctx, tx) }); err != nil {
 			return err
 		}
 		finish, cancel := context.WithTimeout(life, s.callTimeout)
@@ -59,5 +61,9 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 	if errors.Is(err, errNotLanded) {
 		return false, nil
 	}
-	return err == nil, err
+	if err != nil {
+		return false, err
+	}
+	s.wakeFired(ctx, lanes)
+	return true, nil
 }

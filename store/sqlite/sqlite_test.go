@@ -58,6 +58,7 @@ func harness(t *testing.T, path string, reg *waybill.Registry) storetest.Harness
 			_, err := tx.(*sql.Tx).ExecContext(ctx, query)
 			return err
 		},
+		Wake: store.Wake,
 		Rows: func(ctx context.Context) ([]storetest.Row, error) { return readRows(ctx, db) },
 		Exec: func(ctx context.Context, query string) error {
 			_, err := db.ExecContext(ctx, query)

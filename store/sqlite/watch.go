@@ -4,7 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
+
+	"github.com/waybill-go/waybill"
 )
 
 // watch notices what other connections commit. It has a connection of its own,
@@ -13,14 +16,16 @@ type watch struct {
 	pool    *sql.DB
 	conn    *sql.Conn
 	timeout time.Duration
+	lane    string
+	reg     *waybill.Registry
 	version int64 // of the file
 	newest  int64 // delivery seen
 }
 
 // watch begins to watch the file. Of an in-memory database there is nothing to
 // watch: every writer is this process.
-func (s *Store) watch(ctx context.Context) (*watch, error) {
-	w := &watch{timeout: s.callTimeout}
+func (s *Store) watch(ctx context.Context, lane string) (*watch, error) {
+	w := &watch{timeout: s.callTimeout, lane: lane, reg: s.registry}
 	if s.path == Memory {
 		return w, nil
 	}
@@ -54,9 +59,12 @@ const (
 	dataVersionSQL = `PRAGMA data_version`
 	// Claims and acknowledgements change the file as well; only new rows count.
 	newestSQL = `SELECT COALESCE(MAX(id), 0) FROM delivery`
+	// Ids are in the order of the commits, because one transaction writes at a time.
+	newReceiversSQL = `SELECT DISTINCT receiver FROM delivery WHERE id > ? AND id <= ?`
 )
 
-// fired reports whether new deliveries were committed since it was last asked.
+// fired reports whether new deliveries of the lane were committed since it was last
+// asked.
 func (w *watch) fired(ctx context.Context) (bool, error) {
 	if w.conn == nil {
 		return false, nil
@@ -73,7 +81,21 @@ func (w *watch) fired(ctx context.Context) (bool, error) {
 	if err := w.conn.QueryRowContext(ctx, newestSQL).Scan(&newest); err != nil {
 		return false, err
 	}
-	grown := newest > w.newest
+	first := w.version == 0
+	ours := false
+	if newest > w.newest && !first { // the first look is before all that is to be heard of
+		rows, err := w.conn.QueryContext(ctx, newReceiversSQL, w.newest, newest)
+		receivers, err := collect(rows, err, scanOne[string])
+		if err != nil {
+			return false, err
+		}
+		ours = slices.ContainsFunc(receivers, w.isOurs)
+	}
 	w.version, w.newest = version, max(w.newest, newest)
-	return grown, nil
+	return ours, nil
+}
+
+func (w *watch) isOurs(key string) bool {
+	receiver, known := w.reg.Receiver(key)
+	return !known || receiver.Lane == w.lane
 }

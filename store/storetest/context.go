@@ -59,32 +59,6 @@ var contextCases = []testCase{
 		})
 		b.must(b.Store.Check(b.ctx)) // and the store goes on
 	}},
-	{"ends a listener", func(b *scene) {
-		b.start("a")
-		ctx, cancel := context.WithCancel(b.ctx)
-		woken := make(chan struct{}, 100)
-		ended := make(chan error, 1)
-		go func() {
-			ended <- b.Store.Listen(ctx, waybill.DefaultLane, func() {
-				select {
-				case woken <- struct{}{}:
-				default:
-				}
-			})
-		}()
-		b.await("the first wake", woken)
-		b.parcels(1)
-		b.await("a wake after a commit", woken)
-		cancel()
-		select {
-		case err := <-ended:
-			if err != nil {
-				b.Fatalf("Listen returned %v at the end of its context", err)
-			}
-		case <-time.After(10 * time.Second):
-			b.Fatal("Listen goes on")
-		}
-	}},
 }
 
 func (b *scene) await(what string, signal <-chan struct{}) {

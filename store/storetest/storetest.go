@@ -38,6 +38,11 @@ type Harness struct {
 	Fire func(ctx context.Context, tx any, events ...any) ([]int64, error)
 	// ExecTx runs a statement in a transaction: one of InTx, RunTx or ClaimTx.
 	ExecTx func(ctx context.Context, tx any, sql string) error
+	// Wake wakes the relays of these lanes, of all if none is named. The store must
+	// send every wake: what it leaves out is for its own tests.
+	Wake func(ctx context.Context, lanes ...string)
+	// Deaf says that something is in between through which no wake arrives.
+	Deaf bool
 
 	// Rows returns every delivery row, by id.
 	Rows func(ctx context.Context) ([]Row, error)
@@ -101,6 +106,7 @@ func Run(t *testing.T, open Open) {
 		{"Status", open, statusCases},
 		{"Migrate", open, migrateCases},
 		{"Context", open, contextCases},
+		{"Listen", open, listenCases},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
