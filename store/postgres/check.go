@@ -9,7 +9,8 @@ import (
 )
 
 // Check reports whether the schema is the one this release works with. It says
-// in one line what is wrong and what to do.
+// in one line what is wrong and what to do. It also refuses a pool that cannot work
+// with the connection pooler it goes through.
 func (s *Store) Check(ctx context.Context) error {
 	steps, err := readSteps()
 	if err != nil {
@@ -18,9 +19,14 @@ func (s *Store) Check(ctx context.Context) error {
 	newest := steps[len(steps)-1].Version
 	var version int64
 	err = s.within(ctx, func(ctx context.Context) error {
+		if err := s.checkPooler(ctx); err != nil {
+			return err
+		}
 		return s.pool.QueryRow(ctx, s.sql(`SELECT coalesce(max(version_id), 0) FROM waybill.`+versionTable)).Scan(&version)
 	})
 	switch {
+	case errors.Is(err, errPooler):
+		return fmt.Errorf("postgres: %w", err)
 	case isMissing(err):
 		return fmt.Errorf("postgres: the database has no schema %q yet: run `bridge migrate`", s.schema)
 	case err != nil:

@@ -59,7 +59,19 @@ func (s *Store) FireAll(ctx context.Context, tx DB, events []any) ([]int64, erro
 	if err != nil {
 		return nil, fmt.Errorf("fire %d events: %w", len(events), err)
 	}
+	s.firing.note(tx, s.lanesOf(rows.receivers))
 	return ids, nil
+}
+
+// lanesOf returns the lanes in which the receivers are now.
+func (s *Store) lanesOf(receivers []string) map[string]bool {
+	lanes := map[string]bool{}
+	for _, key := range receivers {
+		if receiver, ok := s.registry.Receiver(key); ok {
+			lanes[receiver.Lane] = true
+		}
+	}
+	return lanes
 }
 
 // Payloads travel as text: as json they would be encoded anew, and no longer be
@@ -121,23 +133,24 @@ func (r *fireRows) add(i int, plan waybill.Plan) error {
 	return nil
 }
 
-// InTx runs f in a transaction, commits it and then wakes the relays: the way to
-// change something and fire for it in one piece. f's error rolls all of it back
-// and is returned as it is. A wake that fails costs a relay's poll, and never
-// what was committed.
+// InTx runs f in a transaction, commits it and then wakes the relays of the lanes
+// that were fired to in it, if any: the way to change something and fire for it in
+// one piece. f's error rolls all of it back and is returned as it is. A wake that
+// fails costs a relay's poll, and never what was committed.
 func (s *Store) InTx(ctx context.Context, f func(tx pgx.Tx) error) error {
 	tx, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.rollBack(ctx, tx)
-	if err := f(tx); err != nil {
+	lanes, err := s.firing.during(tx, func() error { return f(tx) })
+	if err != nil {
 		return err
 	}
 	if err := s.within(ctx, tx.Commit); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	s.Wake(ctx)
+	s.wakeFired(ctx, lanes)
 	return nil
 }
 

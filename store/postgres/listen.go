@@ -2,95 +2,212 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/waybill-go/waybill"
 )
 
-// wakeTimeout bounds what a wake may cost the one who fired.
-const wakeTimeout = time.Second
+// probeWait is how long a notification may take that a listener sends to itself.
+const probeWait = 5 * time.Second
 
-// channel is what wakes are sent on.
-func (s *Store) channel() string { return s.schema + "_due" }
+// probeChannel is what that is sent on. It has one of its own: where nobody hears it,
+// the pooler is left with a connection that listens to what nobody else sends.
+func (s *Store) probeChannel() string { return s.schema + "_probe" }
 
-// Wake tells the relays that rows have become due: call it after the commit of a
-// transaction that fired. A wake that fails, or is lost, costs no more than a
-// relay's poll.
-func (s *Store) Wake(ctx context.Context, lanes ...string) {
-	if !s.wakeQueue.CompareAndSwap(false, true) {
-		return // one that was not sent yet stands for this one too
-	}
-	s.waking.Lock()
-	defer s.waking.Unlock()
-	s.wakeQueue.Store(false)
-	// What was committed is owed, also when the one who fired has left since.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(wakeTimeout, s.timeout))
-	defer cancel()
-	if _, err := s.pool.Exec(ctx, `SELECT pg_notify($1, '')`, s.channel()); err != nil {
-		s.logger.DebugContext(ctx, "relays were not woken; their poll finds what was fired", "error", err)
-	}
-}
-
-// Listen calls wake whenever rows may have become due, and once at the start. It
-// has a connection of its own, not one of the pool's, returns the error when
-// that is lost, and nil when ctx ends.
+// Listen calls wake whenever rows of the lane may have become due, and once at the
+// start, when it has seen that notifications arrive. It has a connection of its own,
+// not one of the pool's, returns the error when that is lost, and nil when ctx ends.
+// After a silence of two calls' time it asks the server: one that went away without a
+// word is noticed within three calls' time.
+//
+// Behind a pooler in transaction mode nothing would ever be heard: there the error
+// wraps waybill.ErrDeaf.
 func (s *Store) Listen(ctx context.Context, lane string, wake func()) error {
-	conn, err := s.listen(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return fmt.Errorf("listen for wakes: %w", err)
+	err := s.listen(ctx, lane, wake)
+	if ctx.Err() != nil {
+		return nil
 	}
-	defer s.within(context.WithoutCancel(ctx), conn.Close)
-	for wake(); ; {
-		heard, err := s.hear(ctx, conn)
-		if ctx.Err() != nil {
-			return nil
-		}
+	return fmt.Errorf("listen for wakes: %w", err)
+}
+
+// CheckListen reports whether a listener would hear: nil if it would, an error that
+// wraps waybill.ErrDeaf if it would not, and any other if that cannot be told. It
+// takes no longer than a call.
+func (s *Store) CheckListen(ctx context.Context) error {
+	err := s.within(ctx, func(ctx context.Context) error {
+		l, err := s.connectListener(ctx)
 		if err != nil {
-			return fmt.Errorf("listen for wakes: %w", err)
+			return err
 		}
-		if heard {
-			wake()
+		defer l.close(ctx)
+		sent, err := l.prove(ctx)
+		if !sent {
+			err = fmt.Errorf("send a notification: %w", err)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("check whether wakes are heard: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) listen(ctx context.Context, lane string, wake func()) error {
+	l, err := s.connectListener(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.close(ctx)
+	l.lane, l.wake = lane, wake
+	// A pool that has no connection left says nothing about this one: the proof is
+	// put off then, until nothing was heard for a while.
+	if sent, err := l.prove(ctx); sent && err != nil {
+		return err
+	}
+	if err := l.exec(ctx, "LISTEN "+quote(s.channel())); err != nil {
+		return err
+	}
+	for wake(); ; {
+		if err := l.hear(ctx); err != nil {
+			return err
 		}
 	}
 }
 
-func (s *Store) listen(ctx context.Context) (conn *pgx.Conn, err error) {
+// listener is a connection that hears wakes.
+type listener struct {
+	store  *Store
+	conn   *pgx.Conn
+	lane   string
+	wake   func()
+	proven bool // something has arrived
+}
+
+// connectListener connects with the pool's settings and begins to listen to probes.
+func (s *Store) connectListener(ctx context.Context) (*listener, error) {
+	l := &listener{store: s}
+	err := s.within(ctx, func(ctx context.Context) (err error) {
+		l.conn, err = s.connect(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.exec(ctx, "LISTEN "+quote(s.probeChannel())); err != nil {
+		l.close(ctx)
+		return nil, err
+	}
+	return l, nil
+}
+
+// connect makes a connection like the pool's, outside of it.
+func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
 	pool := s.pool.Config()
 	if pool.BeforeConnect != nil {
 		if err := pool.BeforeConnect(ctx, pool.ConnConfig); err != nil {
 			return nil, err
 		}
 	}
-	err = s.within(ctx, func(ctx context.Context) error {
-		if conn, err = pgx.ConnectConfig(ctx, pool.ConnConfig); err != nil {
-			return err
-		}
-		_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{s.channel()}.Sanitize())
-		return err
-	})
-	if err != nil && conn != nil {
-		s.within(context.WithoutCancel(ctx), conn.Close)
-	}
-	return conn, err
+	return pgx.ConnectConfig(ctx, pool.ConnConfig)
 }
 
-// hear waits for a notification. After a silence of two calls' time it pings: a
-// server that went away without a word would be waited for without end.
-func (s *Store) hear(ctx context.Context, conn *pgx.Conn) (bool, error) {
-	waiting, cancel := context.WithTimeout(ctx, 2*s.timeout)
+func quote(channel string) string { return pgx.Identifier{channel}.Sanitize() }
+
+func (l *listener) exec(ctx context.Context, sql string) error {
+	return l.store.within(ctx, func(ctx context.Context) error {
+		_, err := l.conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
+}
+
+func (l *listener) close(ctx context.Context) {
+	// It fails on a connection that is lost, which is closed then.
+	_ = l.store.within(context.WithoutCancel(ctx), l.conn.Close)
+}
+
+// prove has the pool notify this connection while it is idle, and waits for what a
+// connection of a session's own is sent at once. It reports whether the notification
+// was sent: without that it has shown nothing.
+func (l *listener) prove(ctx context.Context) (sent bool, err error) {
+	nonce := rand.Text()
+	sending, cancel := context.WithTimeout(ctx, min(wakeTimeout, l.store.timeout))
 	defer cancel()
-	_, err := conn.WaitForNotification(waiting)
-	switch {
-	case err == nil:
-		return true, nil
-	case ctx.Err() == nil && pgconn.Timeout(err):
-		return false, s.within(ctx, conn.Ping)
-	default:
+	if _, err := l.store.pool.Exec(sending, `SELECT pg_notify($1, $2)`, l.store.probeChannel(), nonce); err != nil {
 		return false, err
 	}
+	wait := min(probeWait, l.store.timeout/2)
+	if heard, err := l.await(ctx, nonce, wait); heard || err != nil {
+		return true, err
+	}
+	// Is it deaf, or gone? An answer may bring along what was late.
+	if err := l.ping(ctx); err != nil {
+		return true, err
+	}
+	if heard, err := l.await(ctx, nonce, wait/10); heard || err != nil {
+		return true, err
+	}
+	// Asked by way of the same pooler, the session that listens is likely to be the
+	// one that answers.
+	_ = l.exec(ctx, "UNLISTEN "+quote(l.store.probeChannel()))
+	return true, fmt.Errorf("%w: the server answers, and a notification did not come in %s: is a pooler in transaction mode in between? Give the relay a direct or session-pooled connection, or --wake=poll", waybill.ErrDeaf, wait)
 }
+
+// await hears until the probe with the nonce comes, or the time is over.
+func (l *listener) await(ctx context.Context, nonce string, wait time.Duration) (heard bool, err error) {
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		notification, err := l.next(ctx, waiting)
+		if notification == nil || err != nil {
+			return false, err
+		}
+		if notification.Payload == nonce {
+			l.proven = true
+			return true, l.exec(ctx, "UNLISTEN "+quote(l.store.probeChannel()))
+		}
+	}
+}
+
+// hear waits for a notification, or for the end of a silence: a server that went away
+// without a word would be waited for without end.
+func (l *listener) hear(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, 2*l.store.timeout)
+	defer cancel()
+	notification, err := l.next(ctx, waiting)
+	if notification != nil || err != nil {
+		return err
+	}
+	if !l.proven {
+		if sent, err := l.prove(ctx); sent {
+			return err
+		}
+	}
+	return l.ping(ctx)
+}
+
+// next returns the next notification, and wakes if it is a wake of the lane. It
+// returns none when the time of waiting, and not that of ctx, is over.
+func (l *listener) next(ctx, waiting context.Context) (*pgconn.Notification, error) {
+	notification, err := l.conn.WaitForNotification(waiting)
+	if err != nil {
+		if ctx.Err() == nil && pgconn.Timeout(err) && errors.Is(waiting.Err(), context.DeadlineExceeded) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	if notification.Channel == l.store.channel() {
+		l.proven = true
+		if notification.Payload == allLanes || notification.Payload == l.lane {
+			l.wake()
+		}
+	}
+	return notification, nil
+}
+
+func (l *listener) ping(ctx context.Context) error { return l.store.within(ctx, l.conn.Ping) }

@@ -54,7 +54,7 @@ func TestListenHearsOtherProcesses(t *testing.T) {
 	t.Parallel()
 	store, pool := newOrders(t, 2)
 	l := listen(t, store)
-	other := newStore(t, postgres.Config{Pool: newPool(t, pool.Config().ConnString(), 1), Registry: orders()})
+	other := newStore(t, postgres.Config{Pool: newPool(t, pool.Config().ConnString(), 1), Registry: orders(), WakeInterval: -1})
 	for range 3 {
 		if err := other.InTx(t.Context(), func(tx pgx.Tx) error {
 			_, err := other.Fire(t.Context(), tx, orderPlaced{1})

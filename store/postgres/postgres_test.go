@@ -73,7 +73,7 @@ func newStore(t testing.TB, config postgres.Config) *postgres.Store {
 
 func harness(t *testing.T, pool *pgxpool.Pool, reg *waybill.Registry, schema string) storetest.Harness {
 	t.Helper()
-	store := newStore(t, postgres.Config{Pool: pool, Registry: reg, Schema: schema})
+	store := newStore(t, postgres.Config{Pool: pool, Registry: reg, Schema: schema, WakeInterval: -1})
 	migrator, err := postgres.NewMigrator(pool, schema)
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +93,7 @@ func harness(t *testing.T, pool *pgxpool.Pool, reg *waybill.Registry, schema str
 			_, err := tx.(postgres.DB).Exec(ctx, path+sql, pgx.QueryExecModeSimpleProtocol)
 			return err
 		},
+		Wake: store.Wake,
 		Rows: func(ctx context.Context) ([]storetest.Row, error) { return rows(ctx, pool, schema) },
 		Exec: func(ctx context.Context, sql string) error {
 			_, err := pool.Exec(ctx, path+sql, pgx.QueryExecModeSimpleProtocol)

@@ -28,7 +28,8 @@ func (s *Store) TxKind() string { return txKind }
 
 // RunTx runs a receiver in a transaction of its own and records the ack in it.
 // Where the claim was lost meanwhile, all of it is rolled back and nothing has
-// landed. An error of the commit leaves open whether it did: the row knows.
+// landed. An error of the commit leaves open whether it did: the row knows. What was
+// fired in it wakes its lanes, as after InTx.
 //
 // The run is bounded by ctx only. What comes after it is bounded by the time of
 // a call and goes on when ctx has ended: an outcome that can still be written is.
@@ -38,7 +39,8 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 		return false, fmt.Errorf("run delivery %d: %w", ack.DeliveryID, err)
 	}
 	defer s.rollBack(ctx, tx)
-	if err := run(ctx, tx); err != nil {
+	lanes, err := s.firing.during(tx, func() error { return run(ctx, tx) })
+	if err != nil {
 		return false, err
 	}
 	finish := context.WithoutCancel(ctx)
@@ -52,6 +54,7 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 	if err := s.within(finish, tx.Commit); err != nil {
 		return false, fmt.Errorf("commit delivery %d: %w", ack.DeliveryID, err)
 	}
+	s.wakeFired(finish, lanes)
 	return true, nil
 }
 

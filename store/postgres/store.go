@@ -25,7 +25,6 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,6 +56,15 @@ type Config struct {
 	CallTimeout time.Duration
 	// ClockOffset is added to the database's clock. For tests only.
 	ClockOffset time.Duration
+	// WakeInterval is how often a lane is woken at most: one wake stands for all that
+	// is fired in the same time, because relays look for more for as long. It should
+	// be the relays' own. Negative sends a wake for each commit. Defaults to
+	// waybill.DefaultWakeInterval.
+	WakeInterval time.Duration
+	// PollOnly sends no wakes: what is fired waits for a relay's poll. A commit that
+	// notifies takes a lock that is one for the whole server, and a server that is
+	// full of commits may do better without.
+	PollOnly bool
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 }
@@ -70,14 +78,17 @@ type Store struct {
 	logger   *slog.Logger
 	offset   atomic.Int64 // microseconds; not zero in tests only
 
-	waking    sync.Mutex  // held while a wake is sent
-	wakeQueue atomic.Bool // one waits for its turn
+	wakeInterval time.Duration
+	pollOnly     bool
+	waking       *waking
+	firing       firing
 }
 
 var (
 	_ waybill.TxStore      = (*Store)(nil)
 	_ waybill.TxClaimer    = (*Store)(nil)
 	_ waybill.StatusReader = (*Store)(nil)
+	_ waybill.Pooled       = (*Store)(nil)
 )
 
 // New returns a store and does not reach for the database; see Check.
@@ -101,6 +112,10 @@ func New(config Config) (*Store, error) {
 	s := &Store{
 		pool: config.Pool, registry: config.Registry, schema: schema,
 		timeout: config.CallTimeout, logger: config.Logger,
+		wakeInterval: config.WakeInterval, pollOnly: config.PollOnly, waking: newWaking(),
+	}
+	if s.wakeInterval == 0 {
+		s.wakeInterval = waybill.DefaultWakeInterval
 	}
 	if s.timeout == 0 {
 		s.timeout = DefaultCallTimeout
@@ -140,6 +155,10 @@ func schemaName(name string) (string, error) {
 
 // Registry returns the declarations the store was opened with.
 func (s *Store) Registry() *waybill.Registry { return s.registry }
+
+// Connections returns the size of the pool. A call takes one connection for as long
+// as it lasts, and needs no second one; a listener has its own beside the pool.
+func (s *Store) Connections() int { return int(s.pool.Config().MaxConns) }
 
 // SetClockOffset adds an offset to the database's clock from now on, as this
 // store reads and stamps it. For tests only.
