@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
 	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/ops"
 )
@@ -65,8 +66,9 @@ var rowCases = []testCase{
 		var second atomic.Int64
 		drop := func() { r.exec("DELETE FROM event WHERE id = %d", second.Load()) }
 		begun, dropped := make(chan struct{}, 9), make(chan struct{})
-		r.receive(waybill.Options{}, func(_ context.Context, d *waybill.Delivery) error {
-			if d.Event.Name == sent.Name && d.Event.Version == 2 {
+		// The lease is longer than what a claim stamps: each hand-off extends it.
+		r.receive(waybill.Options{Lease: time.Hour}, func(_ context.Context, d *waybill.Delivery) error {
+			if d.Event.Version == 2 {
 				begun <- struct{}{}
 				<-dropped
 			}
@@ -78,7 +80,12 @@ var rowCases = []testCase{
 			second.Store(int64(r.number("SELECT max(event_id) - 1 FROM delivery")))
 		}
 
-		fire(1) // gone between claim and hand-off
+		fire(1) // gone between claim and extension
+		r.fault.On("Extend", fault.Hook{Before: func(context.Context) error { drop(); return nil }})
+		r.round(each, 2)
+		r.fault.On("Extend", fault.Hook{})
+
+		fire(1) // gone between extension and hand-off
 		r.queue.before = func() { once.Do(drop) }
 		r.round(each, 3)
 		r.queue.before = nil
@@ -97,8 +104,8 @@ var rowCases = []testCase{
 		r.await()
 		poll.Until(r.T, "the lost run to be told", func() bool { return len(r.log.Lines("the run lost its row")) == 1 })
 		r.refusal("refused=no_row")
-		if left := r.rows(); len(left) != 6 || slices.ContainsFunc(left, func(one row) bool { return one.Status != waybill.Succeeded }) {
-			r.Errorf("rows %+v, want the six whose events are there, delivered", left)
+		if left := r.rows(); len(left) != 8 || slices.ContainsFunc(left, func(one row) bool { return one.Status != waybill.Succeeded }) {
+			r.Errorf("rows %+v, want the eight whose events are there, delivered", left)
 		}
 	}},
 	// Trap 57: a list of thousands, in one statement, has more parameters than a database
