@@ -42,6 +42,7 @@ func TestPlansReadNoTable(t *testing.T) {
 		{"extend", extendSQL, []any{1, 1, "relay", 1, 1}, `SEARCH delivery USING INTEGER PRIMARY KEY \(rowid=\?\)`},
 		{"ack", ackSQL, []any{1, 1, "relay", 1, "failed", 1, 0, 1, "no"}, `SEARCH delivery USING INTEGER PRIMARY KEY \(rowid=\?\)`},
 		{"newest", newestSQL, nil, `SEARCH delivery`},
+		{"in flight", inFlightSQL, nil, `SCAN delivery USING INDEX delivery_claimed`},
 		{"owed events", owedEventsSQL, nil, `SCAN delivery USING INDEX delivery_claimed`},
 	}
 	scan := regexp.MustCompile(`SCAN (delivery|event|d|e)( USING (COVERING )?INDEX sqlite_autoindex\S*)?$`)
