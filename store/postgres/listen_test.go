@@ -27,12 +27,17 @@ type listener struct {
 
 func listen(t *testing.T, store *postgres.Store) *listener {
 	t.Helper()
+	return listenTo(t, store, "default")
+}
+
+func listenTo(t *testing.T, store *postgres.Store, lane string) *listener {
+	t.Helper()
 	l := &listener{woken: make(chan struct{}, 1000), ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		l.ended <- store.Listen(ctx, "default", func() { l.woken <- struct{}{} })
+		l.ended <- store.Listen(ctx, lane, func() { l.woken <- struct{}{} })
 	}()
 	t.Cleanup(func() { cancel(); <-stopped })
 	l.wake(t, "at the start")
@@ -88,6 +93,53 @@ func TestListenReturnsWhenItsConnectionDies(t *testing.T) {
 		t.Fatalf("ended %d listeners, want 1", n)
 	}
 	l.returnsError(t)
+}
+
+// TestListenNoticesAConnectionThatIsGone: it was reset, or the network between them
+// carries nothing any more in one direction, and no end of the connection is told.
+func TestListenNoticesAConnectionThatIsGone(t *testing.T) {
+	t.Parallel()
+	const timeout = 500 * time.Millisecond
+	for name, lose := range map[string]func(*fault.Proxy){
+		"reset":                   (*fault.Proxy).Cut,
+		"half-open to the server": (*fault.Proxy).HoldToServer,
+		"half-open to the client": (*fault.Proxy).HoldToClient,
+		"half-open both ways":     (*fault.Proxy).Hold,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, proxy := proxied(t, timeout)
+			l := listen(t, store)
+			lose(proxy)
+			l.returnsError(t)
+			proxy.Restore()
+			eventually(t, "it hears again", func() bool { return store.CheckListen(t.Context()) == nil })
+		})
+	}
+}
+
+// TestListenWithoutAConnectionToBeProvenBy: the pool is busy for long. That is not
+// taken for deafness, and what is sent is heard.
+func TestListenWithoutAConnectionToBeProvenBy(t *testing.T) {
+	t.Parallel()
+	sender, direct := newOrders(t, 1)
+	pool := newPool(t, direct.Config().ConnString(), 1)
+	store := newStore(t, postgres.Config{Pool: pool, Registry: orders(), CallTimeout: time.Second})
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = store.CheckListen(t.Context())
+	if err == nil || errors.Is(err, waybill.ErrDeaf) {
+		t.Errorf("CheckListen without a connection to ask by: %v", err)
+	}
+	l := listen(t, store)
+	sender.Wake(t.Context())
+	l.wake(t, "unproven")
+	conn.Release()
+	if err := store.CheckListen(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func (l *listener) returnsError(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -233,12 +234,24 @@ func TestClaimsPassOverLockedRows(t *testing.T) {
 	}
 }
 
-// TestOneConnectionIsEnough: no call holds a connection while it waits for
-// another.
+// TestOneConnectionIsEnough: no call holds a connection while it waits for another.
 func TestOneConnectionIsEnough(t *testing.T) {
 	t.Parallel()
 	store, pool := newOrders(t, 1)
+	if n := store.Connections(); n != 1 {
+		t.Errorf("the store has %d connections", n)
+	}
 	const fired = 20
+	workThrough(t, store, fired)
+	if n := count(t, pool, "SELECT count(DISTINCT id) FROM stock"); n != fired {
+		t.Errorf("%d orders in stock, want %d", n, fired)
+	}
+}
+
+// workThrough fires orders and brings them to their ends, with many clients at each
+// step, and others that extend leases and look around at the same time.
+func workThrough(t *testing.T, store *postgres.Store, fired int) {
+	t.Helper()
 	var wg sync.WaitGroup
 	for i := range fired {
 		wg.Go(func() {
@@ -264,6 +277,14 @@ func TestOneConnectionIsEnough(t *testing.T) {
 				t.Error(err)
 			}
 		})
+		wg.Go(func() {
+			if _, err := store.Claim(t.Context(), waybill.ClaimRequest{By: "relay", Receivers: []string{"nobody"}, Limit: 5, Lease: time.Minute}); err != nil {
+				t.Error(err)
+			}
+			if _, err := store.OwedReceivers(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	wg.Wait()
 	close(claimed)
@@ -272,32 +293,35 @@ func TestOneConnectionIsEnough(t *testing.T) {
 		messages = append(messages, message)
 	}
 	var landed atomic.Int64
-	for _, d := range take(t, store, messages...) {
+	for message := range slices.Values(messages) {
 		wg.Go(func() {
-			receiver, _ := store.Registry().Receiver(d.Receiver)
-			if !receiver.Transactional() {
-				ids, err := store.Ack(t.Context(), []waybill.Ack{succeeded(d)})
-				if err != nil {
-					t.Error(err)
+			for _, d := range take(t, store, message) {
+				held, err := store.Extend(t.Context(), []waybill.Extension{{Message: waybill.Message{DeliveryID: d.ID, Claim: d.Claim}, Lease: time.Minute}})
+				if err != nil || len(held) != 1 {
+					t.Errorf("delivery %d: extended %v, %v", d.ID, held, err)
 				}
-				landed.Add(int64(len(ids)))
-				return
+				receiver, _ := store.Registry().Receiver(d.Receiver)
+				if !receiver.Transactional() {
+					ids, err := store.Ack(t.Context(), []waybill.Ack{succeeded(d)})
+					if err != nil {
+						t.Error(err)
+					}
+					landed.Add(int64(len(ids)))
+					continue
+				}
+				ok, err := store.RunTx(t.Context(), succeeded(d), func(ctx context.Context, tx any) error {
+					return receiver.Call(ctx, tx, d)
+				})
+				if err != nil || !ok {
+					t.Errorf("delivery %d: landed %v, %v", d.ID, ok, err)
+				}
+				landed.Add(1)
 			}
-			ok, err := store.RunTx(t.Context(), succeeded(d), func(ctx context.Context, tx any) error {
-				return receiver.Call(ctx, tx, d)
-			})
-			if err != nil || !ok {
-				t.Errorf("delivery %d: landed %v, %v", d.ID, ok, err)
-			}
-			landed.Add(1)
 		})
 	}
 	wg.Wait()
-	if n := landed.Load(); n != 2*fired {
+	if n := landed.Load(); n != int64(2*fired) {
 		t.Errorf("%d outcomes landed, want %d", n, 2*fired)
-	}
-	if n := count(t, pool, "SELECT count(DISTINCT id) FROM stock"); n != fired {
-		t.Errorf("%d orders in stock, want %d", n, fired)
 	}
 }
 
