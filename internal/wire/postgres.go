@@ -36,7 +36,7 @@ func (s *postgresStore) Migrator() (waybill.Migrator, error) {
 }
 
 // Close does not wait for ever: a connection that hangs ends with the process.
-func (s *postgresStore) Close() { s.server.pool.Close() }
+func (s *postgresStore) Close() { s.server.close() }
 
 func (s *postgresStore) Reach(ctx context.Context) error { return s.server.reach(ctx) }
 

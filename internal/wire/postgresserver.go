@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -51,6 +52,26 @@ func reasonOf(rawURL string, err error) string {
 		return reason
 	}
 	return text
+}
+
+// closeTimeout bounds an orderly end of the connections.
+const closeTimeout = time.Second
+
+// close ends the connections. Each waits until the server has closed it, for 15 s
+// where the server is silent: a process that stops is not kept for that, and what
+// it leaves behind ends with it.
+func (s postgresServer) close() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		s.pool.Close()
+	}()
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
+	}
 }
 
 // reach connects once.

@@ -137,7 +137,7 @@ func openRiverOnPostgres(config BackendConfig, database string, options riverOpt
 
 func (b *riverOnPostgres) InProcess() bool                 { return false }
 func (b *riverOnPostgres) Reach(ctx context.Context) error { return b.server.reach(ctx) }
-func (b *riverOnPostgres) Close()                          { b.server.pool.Close() }
+func (b *riverOnPostgres) Close()                          { b.server.close() }
 
 func (b *riverOnPostgres) Migrator() (waybill.Migrator, error) {
 	return river.NewMigrator(b.server.pool, b.schema)
