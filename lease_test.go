@@ -14,6 +14,8 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
+// TestStampedLease is the table of docs/operations.md, whatever set of receivers it
+// is asked about: those of a lane, those in no named lane, or all of some other kind.
 func TestStampedLease(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
@@ -22,7 +24,11 @@ func TestStampedLease(t *testing.T) {
 		needs []time.Duration
 		want  time.Duration
 	}{
-		{"no receiver declares one", nil, 330 * s},
+		{"a lane that nobody is in", nil, 330 * s},
+		{"a lane whose receivers declare none", []time.Duration{300 * s, 300 * s, 300 * s}, 330 * s},
+		{"a lane of 15 minutes: the rows are extended, and not the claim", []time.Duration{900 * s, 900 * s}, 330 * s},
+		{"every lane at once", []time.Duration{60 * s, 300 * s, 1800 * s}, 330 * s},
+		{"the receivers whose first run is in the firing process, whatever their lanes", []time.Duration{30 * s, 30 * s}, 33 * s},
 		{"all 60 s", []time.Duration{60 * s, 60 * s}, 66 * s},
 		{"the default itself", []time.Duration{300 * s}, 330 * s},
 		{"longer than the default", []time.Duration{1800 * s}, 330 * s},
