@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	queue "github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/waybill-go/waybill"
@@ -105,6 +106,22 @@ func TestCommitStatus(t *testing.T) {
 	} {
 		if got := commitStatus(c.err); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// A job that is put back is available at once, also where the database's clock is
+// ahead of this process's.
+func TestPutBackIsNeverInTheFuture(t *testing.T) {
+	t.Parallel()
+	for _, place := range []time.Duration{-time.Minute, 10 * time.Minute} {
+		job := &queue.Job[args]{JobRow: &rivertype.JobRow{ScheduledAt: time.Now().Add(place)}}
+		var snooze *rivertype.JobSnoozeError
+		if !errors.As(putBack(job), &snooze) {
+			t.Fatalf("a job is put back by %v, want a snooze", putBack(job))
+		}
+		if want := min(place, 0); snooze.Duration > want || snooze.Duration < want-time.Minute {
+			t.Errorf("a job due %s from now is put back for %s, want %s", place, snooze.Duration, want)
 		}
 	}
 }

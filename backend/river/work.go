@@ -84,9 +84,11 @@ func (w *Worker) Work(ctx context.Context, job *queue.Job[args]) error {
 	}
 }
 
-// putBack makes the job available again at once, at its old place in the queue.
+// putBack makes the job available again at once, at its old place in the queue. To
+// a process whose clock is behind the database's that place is in the future, and
+// River would keep the job out of sight until then: it goes to the head instead.
 func putBack(job *queue.Job[args]) error {
-	return &rivertype.JobSnoozeError{Duration: time.Until(job.ScheduledAt)}
+	return &rivertype.JobSnoozeError{Duration: min(time.Until(job.ScheduledAt), 0)}
 }
 
 func (w *Worker) meet(queue string) (calls chan<- *call, nobody <-chan struct{}) {
