@@ -28,6 +28,7 @@ type explainer struct {
 
 	muted bool // nothing is explained
 	asked bool
+	names map[string]string // under which pgx keeps the statements, and so their plans
 	plans []explained
 }
 
@@ -35,7 +36,7 @@ type explainer struct {
 // arguments (force_custom_plan), or once for any arguments (force_generic_plan).
 func newExplainer(t *testing.T, url, mode string) *explainer {
 	t.Helper()
-	e := &explainer{t: t, mode: mode}
+	e := &explainer{t: t, mode: mode, names: map[string]string{}}
 	config := newPool(t, url, 1).Config()
 	config.ConnConfig.Tracer = e
 	config.ConnConfig.RuntimeParams["plan_cache_mode"] = mode
@@ -89,14 +90,16 @@ func (e *explainer) explainBatch(ctx context.Context, conn *pgx.Conn, batch []*p
 
 func (e *explainer) explainOne(ctx context.Context, conn *pgx.Conn, q *pgx.QueuedQuery) explained {
 	e.t.Helper()
-	// The statement under the name by which pgx keeps it, and so with its plan.
-	var name string
-	err := conn.QueryRow(ctx, "SELECT name FROM pg_prepared_statements WHERE statement = $1",
-		pgx.QueryExecModeSimpleProtocol, q.SQL).Scan(&name)
-	if err != nil {
-		e.t.Fatalf("a statement that the connection has not kept: %v: %s", err, q.SQL)
+	if e.names[q.SQL] == "" {
+		var name string
+		err := conn.QueryRow(ctx, "SELECT name FROM pg_prepared_statements WHERE statement = $1",
+			pgx.QueryExecModeSimpleProtocol, q.SQL).Scan(&name)
+		if err != nil {
+			e.t.Fatalf("a statement that the connection has not kept: %v: %s", err, q.SQL)
+		}
+		e.names[q.SQL] = name
 	}
-	execute := "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE " + pgx.Identifier{name}.Sanitize()
+	execute := "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE " + pgx.Identifier{e.names[q.SQL]}.Sanitize()
 	for i := range q.Arguments {
 		execute += []string{", ", "("}[oneIf(i == 0)] + fmt.Sprintf("$%d", i+1)
 	}
@@ -105,7 +108,7 @@ func (e *explainer) explainOne(ctx context.Context, conn *pgx.Conn, q *pgx.Queue
 	}
 	var output []byte
 	// The simple protocol, as a parameter of EXECUTE must be a literal.
-	err = conn.QueryRow(ctx, execute, append([]any{pgx.QueryExecModeSimpleProtocol}, q.Arguments...)...).Scan(&output)
+	err := conn.QueryRow(ctx, execute, append([]any{pgx.QueryExecModeSimpleProtocol}, q.Arguments...)...).Scan(&output)
 	if err != nil {
 		e.t.Fatalf("%s: %v", q.SQL, err)
 	}

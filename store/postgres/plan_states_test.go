@@ -2,8 +2,10 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/internal/services"
@@ -78,25 +80,28 @@ func besideOtherRelays(t *testing.T, url string, e *explainer, alone cost) {
 	const others = 2
 	pool := newPool(t, url, others)
 	defer pool.Close()
-	store := newStore(t, postgres.Config{Pool: pool, Registry: waybill.NewRegistry(), Schema: "plan"})
-	request := waybill.ClaimRequest{By: "relay", Receivers: lane, Limit: planBatch, Lease: 0}
+	store := newStore(t, postgres.Config{Pool: pool, Registry: waybill.NewRegistry(), Schema: "plan", CallTimeout: time.Minute})
+	request := waybill.ClaimRequest{By: "relay", Receivers: lane, Limit: planBatch, Lease: time.Minute}
 	var nest func(ctx context.Context, depth int) error
 	nest = func(ctx context.Context, depth int) error {
 		if depth < others {
 			err := store.ClaimTx(ctx, func(ctx context.Context, tx any, claims waybill.Claimer) error {
 				rows, err := claims.Claim(ctx, request)
-				if err != nil || len(rows) != planBatch {
-					return fmt.Errorf("%d rows were claimed: %w", len(rows), err)
+				if err != nil {
+					return err
+				}
+				if len(rows) != planBatch {
+					return fmt.Errorf("relay %d claimed %d rows, want %d", depth+1, len(rows), planBatch)
 				}
 				if err := nest(ctx, depth+1); err != nil {
 					return err
 				}
 				return errRolledBack
 			})
-			if err != nil && err != errRolledBack {
-				return err
+			if err == errRolledBack {
+				return nil
 			}
-			return nil
+			return err
 		}
 		var (
 			c       cost
@@ -146,4 +151,4 @@ func report(t *testing.T, mode string, all costs) {
 	}
 }
 
-var errRolledBack = fmt.Errorf("rolled back")
+var errRolledBack = errors.New("rolled back")

@@ -113,7 +113,8 @@ func (e *explainer) steps(t *testing.T) costs {
 		}
 		return n, err
 	})
-	// These two read what is owed, whoever it is owed to.
+	// These two read what is owed, whoever it is owed to, and nothing of the history:
+	// trap 2, as no index holds all that is not settled.
 	step("owed receivers", bounds{sort: 1000, removed: 1000, read: []string{"delivery_due"}}, -1, func() (int, error) {
 		owed, err := e.store.OwedReceivers(ctx, nil)
 		return len(owed), err
