@@ -23,7 +23,10 @@ func openPostgres(config StoreConfig) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := postgres.New(postgres.Config{Pool: server.pool, Registry: config.Registry, Schema: config.Schema, Logger: config.Logger})
+	store, err := postgres.New(postgres.Config{
+		Pool: server.pool, Registry: config.Registry, Schema: config.Schema,
+		WakeInterval: config.WakeInterval, PollOnly: config.PollOnly, Logger: config.Logger,
+	})
 	if err != nil {
 		server.pool.Close()
 		return nil, err

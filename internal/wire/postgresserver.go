@@ -19,8 +19,8 @@ type postgresServer struct {
 	pool *pgxpool.Pool
 }
 
-// openPostgresServer makes the pool, of at least the given size. It connects when
-// it is first used.
+// openPostgresServer makes the pool, of at least the given size: a pool_max_conns that
+// is less than the process needs is not heeded. It connects when it is first used.
 func openPostgresServer(rawURL, name string, need int) (postgresServer, error) {
 	u, err := parse(rawURL, postgresExample)
 	if err != nil {
@@ -40,6 +40,9 @@ func openPostgresServer(rawURL, name string, need int) (postgresServer, error) {
 	}
 	if parsed.ConnConfig.RuntimeParams["application_name"] == "" && name != "" {
 		parsed.ConnConfig.RuntimeParams["application_name"] = name
+	}
+	if !u.Query().Has("default_query_exec_mode") {
+		parsed.BeforeConnect = new(pooler).choose
 	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), parsed) // the context has no use here: nothing is dialled yet
 	return postgresServer{rawURL, pool}, err
@@ -110,6 +113,11 @@ func (s postgresServer) refused(err error) error {
 		return hint(fmt.Sprintf("PostgreSQL at %s has no database %q", s.place(), conn.Database), "create it (createdb), or correct the name in the URL")
 	case "53300":
 		return hint(fmt.Sprintf("PostgreSQL at %s has no free connection", s.place()), "raise its max_connections, or run fewer processes")
+	case "08P01":
+		if strings.Contains(pgErr.Message, "startup parameter") {
+			return hint(fmt.Sprintf("PostgreSQL at %s: %s", s.place(), hide(s.url, errors.New(pgErr.Message))),
+				"a pooler takes no settings of a connection: take it out of the URL and set it for the role or the database, or name it in the pooler's ignore_startup_parameters to do without it")
+		}
 	case "57P03":
 		return hint(fmt.Sprintf("PostgreSQL at %s is starting or stopping", s.place()), "try again in a moment")
 	}

@@ -68,6 +68,9 @@ func (s *sqliteStore) FireAll(ctx context.Context, chunks func(fire Fire) error)
 // Reach has nothing to ask: the file need not be there before it is migrated.
 func (s *sqliteStore) Reach(context.Context) error { return nil }
 
+// CheckListen has nothing to ask: no server is in between.
+func (s *sqliteStore) CheckListen(context.Context) error { return nil }
+
 // checkFolder says of the file's folder what SQLite would word as "out of memory".
 func checkFolder(path string) error {
 	folder := filepath.Dir(path)

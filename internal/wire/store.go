@@ -14,6 +14,10 @@ type Store interface {
 	waybill.StatusReader
 	// Reach finds out whether the server answers and lets us in.
 	Reach(ctx context.Context) error
+	// CheckListen reports whether a listener would hear wakes: nil if it would, an
+	// error that wraps waybill.ErrDeaf if it would not, any other if that cannot be
+	// told. It takes no longer than one of the store's calls.
+	CheckListen(ctx context.Context) error
 	// Migrator returns what brings the store's schema up to date.
 	Migrator() (waybill.Migrator, error)
 	// FireAll fires events in one transaction: whatever chunks calls its
@@ -43,7 +47,12 @@ type StoreConfig struct {
 	// Connections is how many the process may need at the same time. A URL that
 	// allows more, by pool_max_conns, has its way.
 	Connections int
-	Logger      *slog.Logger
+	// WakeInterval and PollOnly are the store's own on PostgreSQL: how often a lane is
+	// woken at most (zero is waybill.DefaultWakeInterval), and whether it is at all.
+	// Wakes within the process, which SQLite has, cost nothing that could be left out.
+	WakeInterval time.Duration
+	PollOnly     bool
+	Logger       *slog.Logger
 }
 
 // OpenStore opens a store and does not look at what is in it: neither whether the
