@@ -142,7 +142,7 @@ func TestListenWithoutAConnectionToBeProvenBy(t *testing.T) {
 	}
 }
 
-func (l *listener) returnsError(t *testing.T) {
+func (l *listener) returnsError(t *testing.T) error {
 	t.Helper()
 	select {
 	case err := <-l.ended:
@@ -150,8 +150,10 @@ func (l *listener) returnsError(t *testing.T) {
 		if err == nil {
 			t.Error("Listen returned without an error")
 		}
+		return err
 	case <-time.After(20 * time.Second):
 		t.Error("Listen did not notice")
+		return nil
 	}
 }
 

@@ -133,6 +133,24 @@ func TestListenBehindPgBouncer(t *testing.T) {
 	}
 }
 
+// TestListenIsProvenLater: the pool had no connection when it began, and a silence is
+// the next time to ask.
+func TestListenIsProvenLater(t *testing.T) {
+	t.Parallel()
+	_, through := behindPgBouncer(t)
+	pool := pooled(t, through, 1, pgx.QueryExecModeExec)
+	store := newStore(t, postgres.Config{Pool: pool, Registry: lanes(), CallTimeout: time.Second})
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := listenTo(t, store, "mail")
+	conn.Release()
+	if err := l.returnsError(t); !errors.Is(err, waybill.ErrDeaf) {
+		t.Errorf("Listen returned %v, want ErrDeaf", err)
+	}
+}
+
 // TestMigrateThroughPgBouncer: several at once, with fewer connections than there are
 // of them, and nothing is left on any.
 func TestMigrateThroughPgBouncer(t *testing.T) {
