@@ -20,12 +20,16 @@ import (
 // tests have it too.
 var bridgeBin, workerBin, testappBin string
 
+// binDir is where they are.
+var binDir string
+
 func TestMain(m *testing.M) {
 	asynq.LogRedis(slog.New(slog.DiscardHandler)) // a Redis that is not up yet is no news
 	sweep()
 	dir, err := os.MkdirTemp("", fmt.Sprintf("waybill-e2e-%d-", os.Getpid()))
 	if err == nil {
-		err = build(dir)
+		binDir = dir
+		err = build(dir, "../../cmd/bridge", "../../cmd/worker", "./testapp")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -56,12 +60,13 @@ func sweep() {
 	}
 }
 
-func build(dir string) error {
+// build builds programs into the directory; flags come before their packages.
+func build(dir string, flagsAndPackages ...string) error {
 	args := []string{"build", "-o", dir + string(filepath.Separator)}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	args = append(args, "../../cmd/bridge", "../../cmd/worker", "./testapp")
+	args = append(args, flagsAndPackages...)
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("go %v: %w\n%s", args, err, out)
 	}
