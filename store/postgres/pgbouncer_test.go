@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,12 +28,7 @@ func pooled(t testing.TB, url string, conns int32, mode pgx.QueryExecMode) *pgxp
 	}
 	config.MaxConns = conns
 	config.ConnConfig.DefaultQueryExecMode = mode
-	pool, err := pgxpool.NewWithConfig(context.Background(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
+	return newPoolOf(t, config)
 }
 
 // behindPgBouncer returns the URL of a database, and one that leads to it through a
@@ -200,7 +194,7 @@ func clean(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	var held []pgx.Tx
 	for range 3 { // as many as it has
-		tx, err := newPoolLike(t, pool).Begin(t.Context())
+		tx, err := newPoolOf(t, pool.Config()).Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,16 +213,6 @@ func clean(t *testing.T, pool *pgxpool.Pool) {
 			t.Error(err)
 		}
 	}
-}
-
-func newPoolLike(t *testing.T, pool *pgxpool.Pool) *pgxpool.Pool {
-	t.Helper()
-	other, err := pgxpool.NewWithConfig(t.Context(), pool.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(other.Close)
-	return other
 }
 
 // TestTransactionsThroughPgBouncer: many clients claim jointly and run receivers in

@@ -43,6 +43,11 @@ func newPool(t testing.TB, url string, conns int32) *pgxpool.Pool {
 	config.MaxConns = conns
 	// The tests crash no server: what they commit need not reach the disk.
 	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
+	return newPoolOf(t, config)
+}
+
+func newPoolOf(t testing.TB, config *pgxpool.Config) *pgxpool.Pool {
+	t.Helper()
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)
