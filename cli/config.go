@@ -42,7 +42,7 @@ func (a *app) globalFlags(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&a.store, "store", "", "store `URL`: postgres://… or sqlite:PATH")
 	flags.StringVar(&a.backend, "backend", "", "backend `URL`: redis://…, rediss://…, amqp://…, amqps://…, river:, river+postgres://…, river+sqlite:PATH or local:")
-	flags.StringVar(&a.receivers, "receivers", "", "YAML `file` that declares the receivers")
+	flags.Var(&single{value: &a.receivers}, "receivers", "YAML `file` that declares the receivers")
 	flags.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&a.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal")
 	fromEnv(flags, "store", "WAYBILL_STORE", "DATABASE_URL")

@@ -91,6 +91,8 @@ func (f *relayFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.allLanes && given("lane"):
 		return usagef("--all-lanes and --lane exclude each other")
+	case !f.allLanes && len(f.lanes) == 0: // it would serve nothing, and look well
+		return usagef("--lane is empty: name a lane, or leave it out for the default one")
 	case f.once && given("limit") && given("batch-size"):
 		return usagef("--limit is the size of the one claim: leave out --batch-size")
 	case given("limit") && !f.once:
