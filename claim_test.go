@@ -17,6 +17,7 @@ import (
 // noon is a moment with a microsecond that no float64 of seconds would keep.
 var noon = waybill.StampOf(time.Date(2026, 3, 14, 12, 0, 0, 123457000, time.UTC))
 
+// Trap 72: microseconds that are cut off.
 func TestStampKeepsMicroseconds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -130,6 +131,7 @@ func TestClaimIsCompleteWithBothHalves(t *testing.T) {
 	}
 }
 
+// Trap 39: a moment that a queue cannot carry.
 func TestMessageOnTheWire(t *testing.T) {
 	t.Parallel()
 	message := waybill.Message{DeliveryID: 42, Claim: waybill.Claim{By: "host:17:0badcafe", At: noon}}
@@ -144,6 +146,7 @@ func TestMessageOnTheWire(t *testing.T) {
 	}
 }
 
+// Trap 33: half a claim that passes for a whole one.
 func TestMessageDecodingIsStrict(t *testing.T) {
 	t.Parallel()
 	const at = `"2026-03-14T12:00:00.123457Z"`
@@ -232,6 +235,7 @@ func TestQueueName(t *testing.T) {
 	}
 }
 
+// Trap 10: two that hold rows under one name.
 func TestNewOwnerIsAlwaysAnother(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -28,6 +28,7 @@ func toTargets(t *testing.T, targets *waybill.Targets) *waybill.Registry {
 	return reg
 }
 
+// Trap 66: a wildcard that knows the events of its own day only.
 func TestPlanOwesEveryReceiverOfTheEvent(t *testing.T) {
 	t.Parallel()
 	reg := orders(t, "zebra", "mail")
@@ -173,6 +174,7 @@ func TestTargetsOfARawEventThatDoesNotDecode(t *testing.T) {
 }
 
 // A fan-out over every event sees each of them in its recorded form.
+// Trap 66: a wildcard that cannot leave an event out.
 func TestTargetsOfAnyEvent(t *testing.T) {
 	t.Parallel()
 	reg := orders(t)
@@ -209,6 +211,7 @@ func TestTargetsAreNotAskedForAnotherEvent(t *testing.T) {
 	plan(t, reg, waybill.RawEvent{Name: "other", Payload: json.RawMessage(`1`)})
 }
 
+// Trap 67: targets that are told apart by their beginnings.
 func TestTargetDigestIsOfTheWholeTarget(t *testing.T) {
 	t.Parallel()
 	long := make([]byte, 10_000)

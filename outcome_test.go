@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
+// Traps 24 and 30: deferrals that count, or never end, and a wait that is cut to the backoff.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	const (
@@ -115,6 +116,7 @@ func TestJudge(t *testing.T) {
 
 // What was deferred together returns spread over one to two times the wait: never
 // earlier than was asked for, never as one wave.
+// Trap 26: what was deferred together comes back together, or early.
 func TestDeferralIsSpreadUpwards(t *testing.T) {
 	t.Parallel()
 	receiver := &waybill.Receiver{Options: waybill.Options{GiveUpAfter: time.Hour}}

@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
+// Trap 8: a lease that is over before its run starts.
 func TestReceiverIsRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
 	runTx := func(context.Context, any, *waybill.Delivery) error { return nil }

@@ -30,6 +30,7 @@ func threeLanes(t *testing.T) *waybill.Registry {
 	return reg
 }
 
+// Trap 65: a second receiver of one key that takes the place of the first.
 func TestRegistryRefusesAKeyTwice(t *testing.T) {
 	t.Parallel()
 	reg := orders(t, "mail")

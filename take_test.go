@@ -287,6 +287,7 @@ func TestTakeAnswersCopiesInOneBatch(t *testing.T) {
 }
 
 // Half a claim must not match a row that has the other half alone.
+// Trap 33: half a claim that passes for a whole one.
 func TestTakeNeverOffersHalfAClaim(t *testing.T) {
 	t.Parallel()
 	for _, half := range []waybill.Claim{{}, {By: relayClaim.By}, {At: relayClaim.At}} {

@@ -205,6 +205,7 @@ func says(t *testing.T, text *buffer, what string) {
 	}
 }
 
+// Trap 45: a second signal that is swallowed.
 func TestTheFirstSignalDrainsAndTheSecondEnds(t *testing.T) {
 	t.Parallel()
 	sink := newSink(t)

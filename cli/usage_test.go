@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-go/waybill/cli"
 )
 
+// Traps 17, 57 and 74: of two sizes one is ignored, nothing is read as everything, a flag is misspelt.
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "receivers:\n- {key: a, event: '*', http: {url: 'http://127.0.0.1:9'}}\n")

@@ -126,6 +126,7 @@ receivers:
 	}
 }
 
+// Trap 74: a setting that is misspelt and so does nothing.
 func TestEveryMistakeIsNamed(t *testing.T) {
 	t.Parallel()
 	reg, err := read(t, `receivers:
@@ -178,6 +179,7 @@ r.yaml:23: receiver "one": exec: unknown field; known are key, event, lane, site
 	}
 }
 
+// Trap 8: a lease that is over before its run starts.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	receiver := func(fields string) string {

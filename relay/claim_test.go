@@ -57,6 +57,7 @@ func TestLapsedAndDueInOnePass(t *testing.T) {
 	}
 }
 
+// Traps 14 and 15: lapsed rows of another lane are taken, or those of nobody by none.
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, map[string]waybill.Options{"stock": {}, "receipt": {Lane: "mail"}, "report": {Lane: "bulk"}, "moved": {}})

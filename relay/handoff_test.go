@@ -16,6 +16,7 @@ import (
 
 // A message has its receiver's own lease to reach a worker, whatever the lane
 // holds beside it.
+// Trap 9: a lease that is forgotten where a row goes to a queue.
 func TestRowHoldsItsOwnLeaseAtTheHandOff(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, map[string]waybill.Options{
@@ -237,6 +238,7 @@ func TestErrorBesideAcceptedMessages(t *testing.T) {
 	}
 }
 
+// Trap 37: a row that runs in the relay because there is no queue for it.
 func TestMissingBackendHarmsItsSiteOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, map[string]waybill.Options{"far": {}, "near": {Site: waybill.SiteRelay}})

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-go/waybill/relay"
 )
 
+// Traps 16 and 17: a lane that nobody declared, or a batch of nothing, claims nothing and looks well.
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	sound := newLedger(declare(t, map[string]waybill.Options{"receipt": {Lane: "mail"}, "stock": {}}))
@@ -48,6 +49,7 @@ func TestNewAcceptsWhatIsNegativeOnPurpose(t *testing.T) {
 	newRelay(t, relay.Config{Store: newLedger(declare(t, nil)), OrphanAfter: -1, ParkAfter: -1})
 }
 
+// Trap 10: two that hold rows under one name.
 func TestOwnerIsAnotherInEveryRelay(t *testing.T) {
 	t.Parallel()
 	store := newLedger(declare(t, nil))

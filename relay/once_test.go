@@ -64,6 +64,7 @@ func TestOnceLooksForLapsedRowsEachTime(t *testing.T) {
 	once(t, r, 0, 1)
 }
 
+// Trap 37: a row that runs elsewhere because there is no queue for it.
 func TestOnceCountsOnlyWhatTheQueuesHave(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, map[string]waybill.Options{"a": {}, "near": {Site: waybill.SiteRelay}})

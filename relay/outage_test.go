@@ -169,6 +169,7 @@ func TestDatabaseOutageIsWaitedOut(t *testing.T) {
 	})
 }
 
+// Trap 41: an error of a claim that ends the relay.
 func TestWaitsOfAnOutageDouble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -94,6 +94,7 @@ func TestStopDuringTheHandOffFinishesIt(t *testing.T) {
 }
 
 // Whoever comes late with a give-back gives back nothing of another's.
+// Trap 6: a fence that is read off the row agrees with whoever took it.
 func TestGiveBackLeavesRowsOfAnotherRelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, map[string]waybill.Options{"a": {Lease: time.Minute}})

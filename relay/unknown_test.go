@@ -92,6 +92,7 @@ func TestLapsedRowOfAnUnknownReceiver(t *testing.T) {
 	})
 }
 
+// Trap 15: rows of a receiver that is gone belong to no lane.
 func TestOrphansAtOnceWhenAskedTo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, map[string]waybill.Options{"a": {}})

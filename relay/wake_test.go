@@ -37,6 +37,7 @@ func TestFireWakesTheRelay(t *testing.T) {
 	}
 }
 
+// Trap 42: an error of the idle wait that ends the relay.
 func TestStoreThatCannotListenIsPolledAndAskedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

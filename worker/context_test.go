@@ -220,6 +220,7 @@ func TestHeartbeatOnADatabase(t *testing.T) {
 
 // The first run goes on although its lease is over, while a second one has the
 // row: what the first has to say is no longer asked for.
+// Trap 6: a fence that is read off the row agrees with whoever took it.
 func TestRunThatOutlivesItsLeaseRecordsNothing(t *testing.T) {
 	t.Parallel()
 	for _, late := range []error{nil, errors.New("late failure")} {

@@ -53,6 +53,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// Trap 10: two that hold rows under one name.
 func TestOwnerIsAnotherInEveryWorker(t *testing.T) {
 	t.Parallel()
 	config := worker.Config{Store: newLedger(registry(t, succeed, nil)), Backend: newHand(), WorkerID: "pod-7"}

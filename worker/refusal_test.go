@@ -117,6 +117,7 @@ func TestUnknownReceiverIsGivenBack(t *testing.T) {
 	w.stop()
 }
 
+// Trap 22: an event that was renamed, and whose rows die of it.
 func TestEventThatTheReceiverDoesNotKnowStaysOwed(t *testing.T) {
 	t.Parallel()
 	reg := waybill.NewRegistry()

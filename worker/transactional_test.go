@@ -33,6 +33,7 @@ func stockBench(t *testing.T, end func(ctx context.Context, tx *sql.Tx) error) *
 	return b
 }
 
+// Trap 31: a failure that is rolled back with the work that failed.
 func TestTransactionalReceiver(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -74,6 +75,7 @@ func TestTransactionalReceiver(t *testing.T) {
 }
 
 // Work and acknowledgement are one commit: where the claim is gone, so is the work.
+// Trap 7: work that is committed although its acknowledgement is not.
 func TestTransactionalReceiverThatLostItsClaim(t *testing.T) {
 	t.Parallel()
 	b := stockBench(t, func(context.Context, *sql.Tx) error { return nil })

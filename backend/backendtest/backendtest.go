@@ -101,6 +101,7 @@ type testCase struct {
 
 var cases = []testCase{
 	{name: "healthy", run: healthy},
+	// Trap 39: a moment that the queue cannot carry.
 	{name: "verbatim", run: verbatim},
 	{name: "empty batch", run: emptyBatch},
 	{name: "large batch", run: largeBatch},
@@ -113,10 +114,12 @@ var cases = []testCase{
 	{name: "backlog without a server", run: backlogDown, needs: func(h Harness) bool { return h.Down != nil }},
 
 	{name: "duplicate", run: duplicate},
+	// Trap 40: a message that nobody can read any more is still owed.
 	{name: "lost", run: lost},
 	{name: "reordered", run: reordered},
 	{name: "late", run: late},
 	{name: "answer lost", run: answerLost},
+	// Trap 40: messages of another release end the consumer.
 	{name: "garbage", run: garbage, needs: func(h Harness) bool { return h.Inject != nil }},
 	{name: "one refused", run: oneRefused, needs: func(h Harness) bool { return h.Refuse != nil }},
 
@@ -124,6 +127,7 @@ var cases = []testCase{
 	{name: "concurrency", run: concurrency},
 	{name: "stop while running", run: stopWhileRunning},
 	{name: "stopped before it began", run: stoppedBefore},
+	// Trap 38: a kind of message that only the process that sends it knows.
 	{name: "crash", run: crash, needs: func(h Harness) bool { return h.Crash != nil }},
 
 	{name: "sender on a hung server", run: senderHung, needs: func(h Harness) bool { return h.Hang != nil }},

@@ -55,6 +55,7 @@ func (l *listener) wake(t *testing.T, when string) {
 	}
 }
 
+// Trap 48: a wake-up before the commit, for rows that are not there yet.
 func TestListenHearsOtherProcesses(t *testing.T) {
 	t.Parallel()
 	store, pool := newOrders(t, 2)
@@ -159,6 +160,7 @@ func (l *listener) returnsError(t *testing.T) error {
 
 // TestInTxDoesNotFailWithItsWake: what was committed is reported so, whatever
 // becomes of the wake.
+// Trap 48: what comes after the commit fails, and takes the rest with it.
 func TestInTxDoesNotFailWithItsWake(t *testing.T) {
 	t.Parallel()
 	_, pool := newOrders(t, 1)

@@ -22,6 +22,7 @@ var lane = []string{"mail.a", "mail.b", "mail.c"}
 // made the first. No step may read the table, and a claim may read only a little more
 // than what it claims: neither the lane's other rows nor others'. What the plans are,
 // TestPlansInFiveStates has the server say.
+// Trap 1: an index whose condition is not that of the query.
 func TestPlansDoNotGrowWithTheTable(t *testing.T) {
 	t.Parallel()
 	url := services.Postgres(t)

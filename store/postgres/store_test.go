@@ -124,6 +124,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
+// Trap 75: a check of tables that are not there yet.
 func TestOpenTellsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, services.Postgres(t), 2)
@@ -206,6 +207,7 @@ func TestAFailedFireSpoilsTheTransaction(t *testing.T) {
 
 // TestClaimsPassOverLockedRows: a row under another relay's claim is nobody's to
 // wait for.
+// Trap 81: locks that one connection holds against itself.
 func TestClaimsPassOverLockedRows(t *testing.T) {
 	t.Parallel()
 	store, pool := newOrders(t, 3)
@@ -327,6 +329,7 @@ func workThrough(t *testing.T, store *postgres.Store, fired int) {
 
 // TestRunTxLosesItsClaimMeanwhile: the row is claimed anew while the receiver
 // runs, and what it wrote is undone.
+// Traps 7 and 81: a claim that is lost before the run, and not in it, shows nothing.
 func TestRunTxLosesItsClaimMeanwhile(t *testing.T) {
 	t.Parallel()
 	store, pool := newOrders(t, 3)

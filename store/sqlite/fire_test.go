@@ -8,6 +8,7 @@ import (
 
 // An application may fire in a transaction of its own, on a connection of its
 // own.
+// Trap 49: an event that is written beside the transaction it belongs to.
 func TestFireInForeignTransaction(t *testing.T) {
 	t.Parallel()
 	store, path := newFile(t)

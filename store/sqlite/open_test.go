@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-go/waybill/store/sqlite"
 )
 
+// Trap 11: a heartbeat that waits for its own transaction.
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	broken := waybill.NewRegistry()

@@ -14,6 +14,7 @@ import (
 
 // A step that read the table would do for the rows of a test, and stop a system
 // that has kept its settled rows for a month.
+// Traps 1 and 2: an index whose condition is not that of the query.
 func TestPlansReadNoTable(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -68,6 +68,7 @@ func buildAckCases() []testCase {
 				sameIDs(b, "landed again", b.ack(waybill.Ack{Message: messageOf(d), Outcome: o.outcome}), nil)
 			})
 		}}, testCase{"changes nothing without the claim: " + o.name, func(b *scene) {
+			// Trap 5: a zombie that overwrites the verdict of the row's new owner.
 			b.start("a")
 			d := b.failedOnce()
 			wrongBy, wrongAt, unknown, half := messageOf(d), messageOf(d), messageOf(d), messageOf(d)

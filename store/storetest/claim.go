@@ -148,6 +148,7 @@ var claimCases = []testCase{
 		wg.Wait()
 		equal(b, "rows claimed", len(owner), 2*parcels)
 	}},
+	// Trap 12: a row given back until now, which is still held by a clock that is behind.
 	{"stamps later than ever, under a clock that steps back", func(b *scene) {
 		b.start("a")
 		first := b.claimed(1)[0]

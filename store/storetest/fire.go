@@ -30,6 +30,7 @@ var fireCases = []testCase{
 		}
 		equal(b, "events", b.count("SELECT count(*) FROM event WHERE id = %d AND name = '%s' AND version = 1", ids[0], parcelEvent), 1)
 	}},
+	// Trap 49: an event that is written beside the transaction it belongs to.
 	{"writes nothing when the transaction is rolled back", func(b *scene) {
 		b.start("a")
 		err := b.InTx(b.ctx, func(tx any) error {
@@ -76,6 +77,7 @@ var fireCases = []testCase{
 		wantErr(b, "fire", err)
 		equal(b, "events", b.count("SELECT count(*) FROM event"), 0)
 	}},
+	// Trap 78: a digest kept as its text.
 	{"writes one row for each distinct target", func(b *scene) {
 		fanOut(b, func() []string { return []string{"x", "y", "x", "ünïcode", "y"} })
 		b.fire(Parcel{})
@@ -127,6 +129,7 @@ var fireCases = []testCase{
 		b.fire(Parcel{})
 		equal(b, "effects after the commit", b.count("SELECT count(*) FROM effect"), 1)
 	}},
+	// Trap 68: a change that is committed without what it owes.
 	{"fails with the error of the targets", func(b *scene) {
 		waybill.Declare[Parcel](b.reg, parcelEvent, waybill.EventOptions{})
 		broken := errors.New("no address book")
@@ -142,6 +145,7 @@ var fireCases = []testCase{
 			b.Fatalf("got %v, want the targets' error", err)
 		}
 	}},
+	// Trap 72: a payload that does not come back as it was fired.
 	{"keeps the payload byte for byte", func(b *scene) {
 		waybill.OnAny(b.reg, "any", func(context.Context, *waybill.Delivery) error { return nil }, waybill.Options{})
 		b.start()

@@ -14,6 +14,7 @@ func (b *scene) giveBack(rows ...waybill.GiveBack) []int64 {
 }
 
 var giveBackCases = []testCase{
+	// Trap 13: a give-back by claim, which releases the rows beside it.
 	{"keeps the row's place and lets it be claimed at once", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(3)

@@ -83,6 +83,7 @@ var lapsedCases = []testCase{
 		}
 		equal(b, "order", got, []int64{rows[2].ID, rows[3].ID, rows[4].ID, rows[5].ID, rows[0].ID, rows[1].ID})
 	}},
+	// Trap 57: no receivers, read as all of them.
 	{"takes those of the named receivers, or all but some", func(b *scene) {
 		b.start("a", "b", "c")
 		b.parcels(1)

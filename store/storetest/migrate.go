@@ -9,6 +9,7 @@ import (
 )
 
 var migrateCases = []testCase{
+	// Trap 75: a check that needs the tables which it keeps from being made.
 	{"goes up, down and up again", func(b *scene) {
 		b.start("a")
 		b.must(b.Store.Check(b.ctx))
@@ -39,6 +40,7 @@ var migrateCases = []testCase{
 		equal(b, "rows", len(b.rows()), 0)
 		equal(b, "rows after a fire", len(b.parcels(1)), 1)
 	}},
+	// Trap 78: SQL that is printed, and is not what would be done.
 	{"is the same by hand", func(b *scene) {
 		b.start("a")
 		b.blank()

@@ -58,6 +58,7 @@ var runTxCases = []testCase{
 		})
 		b.wantEffects(0)
 	}},
+	// Trap 7: work that is committed although its acknowledgement is not.
 	{"rolls the effect back when the claim was lost", func(b *scene) {
 		d := b.withEffects()
 		b.lapse()

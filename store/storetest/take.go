@@ -43,6 +43,7 @@ var takeCases = []testCase{
 			Claim: waybill.Claim{By: workerID, At: row.ClaimedAt}, Lease: ownLease,
 		})
 	}},
+	// Trap 4: one lease for a batch whose rows run one after the other.
 	{"stamps each receiver's own lease", func(b *scene) {
 		leases := map[string]time.Duration{"quick": 15 * time.Second, "slow": 2 * time.Hour, "odd": 1234567 * time.Microsecond}
 		waybill.Declare[Parcel](b.reg, parcelEvent, waybill.EventOptions{})
@@ -56,6 +57,7 @@ var takeCases = []testCase{
 			equal(b, "lease of the row", row.LeaseExpiresAt, row.TakenAt.Add(leases[d.Receiver]))
 		}
 	}},
+	// Trap 33: half a claim that passes for a whole one.
 	{"needs both halves of the claim", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(6)
@@ -91,6 +93,7 @@ var takeCases = []testCase{
 			equal(b, "taken by another", len(b.takeAs("worker:2", message)), 0)
 		})
 	}},
+	// Trap 81: a race that one connection plays with itself.
 	{"has one winner", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(40)
@@ -137,6 +140,7 @@ var takeCases = []testCase{
 		b.unchanged(func() { equal(b, "taken under the old claim", len(b.take(message)), 0) })
 		equal(b, "taken under the new one", len(b.take(again[0].Message)), 1)
 	}},
+	// Trap 35: a row that is settled, or waits out its backoff, is run all the same.
 	{"refuses rows that are not claimed", func(b *scene) {
 		b.start("a")
 		messages := b.claimed(6)
