@@ -52,8 +52,8 @@ func operator(lane string, length time.Duration) waybill.PauseRequest {
 	return waybill.PauseRequest{Lane: lane, For: length, By: "ann", Reason: "moving house", Exact: true}
 }
 
-// Trap 24 to 28 of the reference behaviour's pauses: who keeps the later end, whose
-// clock decides, and that a pause is no more than a pause.
+// Who keeps the later end, whose clock decides, and that a pause is no more than a
+// pause.
 var pauseCases = []testCase{
 	{"is told by lane, with who and why and how long", func(b *scene) {
 		b.start()
