@@ -14,6 +14,7 @@ import (
 
 var planModes = []string{"force_custom_plan", "force_generic_plan"}
 
+// Trap 2: a question about what is owed that reads what is settled.
 func TestPlansInFiveStates(t *testing.T) {
 	t.Parallel()
 	plansInFiveStates(t, 3_000, 2*3_000)
