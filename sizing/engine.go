@@ -51,7 +51,7 @@ type event struct {
 	epoch uint32 // of a relay or worker that may have died since
 }
 
-func (e *event) before(other *event) bool {
+func (e event) before(other event) bool {
 	if e.at != other.at {
 		return e.at < other.at
 	}
@@ -73,6 +73,7 @@ type engine struct {
 	out      int // rows that are neither owed nor settled
 	queue    queue[message]
 	frontier time.Duration // the newest hand-off that was taken
+	takenAt  time.Duration // the newest take
 
 	waiting queue[message] // hand-offs that may not have been taken, oldest first
 	dead    heap[orphan]   // rows whose worker died, by the end of their lease
@@ -92,16 +93,18 @@ type engine struct {
 	fruitless int           // stale copies since
 	busy      int           // workers that run a row
 
-	watch func(claim) // for tests
+	watch func(claim) // for tests, and what the rows of a claim were before it
+	were  []row
 }
 
-// claim is what a test sees of one.
+// claim is what a test sees of one; without rows, of a look.
 type claim struct {
 	relay    *relay
 	decision window.Decision
-	rows     []message
-	probe    bool
 	waiting  int
+	rows     []message
+	were     []row
+	probe    bool
 }
 
 // orphan is a row whose worker died.
@@ -116,9 +119,9 @@ func newEngine(p *plan) *engine {
 		runs: newRuns(p.seed, p.service, p.cv), slowdown: 1,
 		nodes: make([]relay, p.relays), slots: make([]worker, p.workers),
 	}
-	e.events.less = (*event).before
-	e.dead.less = func(a, b *orphan) bool { return a.expires < b.expires }
-	e.ready.less = func(a, b *message) bool { return a.row < b.row }
+	e.events.less = event.before
+	e.dead.less = func(a, b orphan) bool { return a.expires < b.expires }
+	e.ready.less = func(a, b message) bool { return a.row < b.row }
 	for i := range e.nodes {
 		e.startRelay(i, p.poll*time.Duration(i)/time.Duration(p.relays))
 	}

@@ -25,7 +25,7 @@ func (q *queue[T]) pop() T {
 // heap gives out its least item first.
 type heap[T any] struct {
 	items []T
-	less  func(a, b *T) bool
+	less  func(a, b T) bool // by value: a pointer would make each item a heap allocation
 }
 
 func (h *heap[T]) len() int { return len(h.items) }
@@ -37,7 +37,7 @@ func (h *heap[T]) push(item T) {
 	i := len(h.items) - 1
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !h.less(&item, &h.items[parent]) {
+		if !h.less(item, h.items[parent]) {
 			break
 		}
 		h.items[i] = h.items[parent]
@@ -59,10 +59,10 @@ func (h *heap[T]) pop() T {
 		if child >= n {
 			break
 		}
-		if child+1 < n && h.less(&h.items[child+1], &h.items[child]) {
+		if child+1 < n && h.less(h.items[child+1], h.items[child]) {
 			child++
 		}
-		if !h.less(&h.items[child], &last) {
+		if !h.less(h.items[child], last) {
 			break
 		}
 		h.items[i] = h.items[child]

@@ -36,7 +36,7 @@ type Refusal struct {
 	Hint    string // what to do
 }
 
-func (r *Refusal) Error() string { return r.Problem + ": " + r.Hint }
+func (r *Refusal) Error() string { return r.Problem + "; " + r.Hint }
 
 func (r *Refusal) Unwrap() error { return r.Reason }
 

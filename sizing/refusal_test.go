@@ -119,7 +119,7 @@ func TestRefusals(t *testing.T) {
 			if !errors.As(err, &refusal) || !errors.Is(err, c.reason) {
 				t.Fatalf("%v (%T), want a refusal for: %v", err, err, c.reason)
 			}
-			if refusal.Hint == "" || refusal.Problem == "" || err.Error() != fmt.Sprintf("%s: %s", refusal.Problem, refusal.Hint) {
+			if refusal.Hint == "" || refusal.Problem == "" || err.Error() != fmt.Sprintf("%s; %s", refusal.Problem, refusal.Hint) {
 				t.Errorf("refusal %+v", refusal)
 			}
 			for _, want := range c.want {

@@ -79,7 +79,10 @@ func (e *engine) pass(r *relay) {
 
 // look tells the window what became of the rows that the relay handed off.
 func (e *engine) look(r *relay) {
-	seen := window.Look{Unsent: r.unsent.len(), Frontier: e.frontier, Lapsed: e.lapsed()}
+	seen := window.Look{Unsent: r.unsent.len(), Lapsed: e.lapsed(), TakenAt: window.Never}
+	if e.busy > 0 { // what was settled since is not seen
+		seen.TakenAt = e.takenAt
+	}
 	kept := r.own[:0]
 	for _, own := range r.own {
 		row := &e.rows[own.row]
@@ -156,6 +159,9 @@ func (e *engine) probe(r *relay) {
 // claim claims a row for a relay. The token is another one with every claim.
 func (e *engine) claim(r *relay, id int32) message {
 	row := &e.rows[id]
+	if e.watch != nil {
+		e.were = append(e.were, *row)
+	}
 	if row.state == owed {
 		e.out++
 	}
@@ -171,9 +177,11 @@ func (e *engine) claim(r *relay, id int32) message {
 	return m
 }
 
+// tell tells a test what was claimed.
 func (e *engine) tell(r *relay, rows []message, probe bool) {
 	if e.watch != nil && len(rows) > 0 {
-		e.watch(claim{relay: r, decision: r.decision, rows: rows, probe: probe})
+		e.watch(claim{relay: r, decision: r.decision, rows: rows, were: e.were, probe: probe})
+		e.were = e.were[:0]
 	}
 }
 

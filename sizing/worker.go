@@ -44,7 +44,7 @@ func (e *engine) take(m message, id int) time.Duration {
 	}
 	e.counts.LongestWait = max(e.counts.LongestWait, Seconds(e.now-row.handedOff))
 	e.frontier = max(e.frontier, row.handedOff)
-	e.progress, e.fruitless = e.now, 0
+	e.takenAt, e.progress, e.fruitless = e.now, e.now, 0
 	row.state, row.expires = running, e.now+e.lease
 	w.row, w.taken = m, e.now
 	e.busy++

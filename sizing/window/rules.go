@@ -42,7 +42,9 @@ type Rules struct {
 	// longer than it takes to send one batch. Defaults to 5s.
 	Margin time.Duration
 	// MaxHold is after how long a lapsed row is claimed again whatever the frontier
-	// says. Defaults to 20 leases.
+	// says, so that no row is held for ever. Defaults to 20 leases; when workers were
+	// away for longer, what waited meanwhile is claimed again as they come back, and up
+	// to a window of copies is stale.
 	MaxHold time.Duration
 	// Unordered says that the queue is not first in, first out: to be overtaken then
 	// means nothing, and a lapsed row is claimed again at once.

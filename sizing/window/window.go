@@ -17,8 +17,10 @@ type Look struct {
 	// Lapsed says that the lane has lapsed rows that nobody took, whoever handed
 	// them off.
 	Lapsed bool
-	// Frontier is the newest hand-off known to be taken in the queue, or Never.
-	Frontier time.Duration
+	// TakenAt is the newest moment at which a row of the lane is known to have been
+	// taken, or Never: in a queue that several relays share, a relay's own rows may wait
+	// for long behind those of others.
+	TakenAt time.Duration
 	// Depth is how many messages the queue has, where DepthKnown: what it has lost
 	// then does not count as waiting.
 	Depth      int
@@ -45,13 +47,13 @@ type Decision struct {
 // Window bounds how many rows one relay has waiting in one queue. It is not safe for
 // concurrent use.
 type Window struct {
-	rules    Rules
-	drain    Drain
-	stall    stall
-	size     float64
-	frontier time.Duration
-	room     int
-	filled   bool // the last claim got all that it asked for
+	rules   Rules
+	drain   Drain
+	stall   stall
+	size    float64
+	takenAt time.Duration
+	room    int
+	filled  bool // the last claim got all that it asked for
 }
 
 // New returns a window for a relay that has nothing out.
@@ -60,7 +62,7 @@ func New(rules Rules) (*Window, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Window{rules: rules, size: first, frontier: Never}, nil
+	return &Window{rules: rules, size: first, takenAt: Never}, nil
 }
 
 // Rules returns the rules with their defaults filled in.
@@ -75,8 +77,8 @@ func (w *Window) Look(now time.Duration, look Look) Decision {
 	patience := w.rules.patience(&w.drain)
 	w.drain.Look(now, look.Settled, waiting > 0)
 
-	taken := look.Taken > 0 || look.Frontier > w.frontier
-	w.frontier = max(w.frontier, look.Frontier)
+	taken := look.Taken > 0 || look.TakenAt > w.takenAt
+	w.takenAt = max(w.takenAt, look.TakenAt)
 	if w.stall.look(now, taken, look.Waiting > 0 || look.Lapsed, patience) {
 		w.size = smallest
 		w.drain.Forget()

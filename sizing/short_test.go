@@ -1,0 +1,5 @@
+//go:build !soak
+
+package sizing
+
+const soak = false
