@@ -100,7 +100,7 @@ func TestListenReturnsWhenItsConnectionDies(t *testing.T) {
 // carries nothing any more in one direction, and no end of the connection is told.
 func TestListenNoticesAConnectionThatIsGone(t *testing.T) {
 	t.Parallel()
-	const timeout = 500 * time.Millisecond
+	const timeout = 2 * time.Second
 	for name, lose := range map[string]func(*fault.Proxy){
 		"reset":                   (*fault.Proxy).Cut,
 		"half-open to the server": (*fault.Proxy).HoldToServer,
@@ -125,7 +125,7 @@ func TestListenWithoutAConnectionToBeProvenBy(t *testing.T) {
 	t.Parallel()
 	sender, direct := newOrders(t, 1)
 	pool := newPool(t, direct.Config().ConnString(), 1)
-	store := newStore(t, postgres.Config{Pool: pool, Registry: orders(), CallTimeout: time.Second})
+	store := newStore(t, postgres.Config{Pool: pool, Registry: orders(), CallTimeout: 2 * time.Second})
 	conn, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

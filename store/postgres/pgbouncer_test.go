@@ -133,7 +133,7 @@ func TestListenIsProvenLater(t *testing.T) {
 	t.Parallel()
 	_, through := behindPgBouncer(t)
 	pool := pooled(t, through, 1, pgx.QueryExecModeExec)
-	store := newStore(t, postgres.Config{Pool: pool, Registry: lanes(), CallTimeout: time.Second})
+	store := newStore(t, postgres.Config{Pool: pool, Registry: lanes(), CallTimeout: 2 * time.Second})
 	conn, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
