@@ -142,9 +142,9 @@ func TestStalledLanesAreProbed(t *testing.T) {
 		// Beyond 20 leases what was held through the outage is let go when it ends.
 		outage := lease * time.Duration(rapid.IntRange(100, 1900).Draw(t, "outage in leases")) / 100
 		s := Simulation{
-			Scenario: ScenarioWorkersDown, Rows: Typed(1500), Workers: Typed(rapid.IntRange(5, 40).Draw(t, "workers")),
+			Scenario: ScenarioWorkersDown, Rows: Typed(600), Workers: Typed(rapid.IntRange(5, 40).Draw(t, "workers")),
 			Service: Typed(time.Second), Lease: Typed(lease), Relays: Typed(rapid.IntRange(1, 4).Draw(t, "relays")),
-			FaultAt: Typed(30 * time.Second), FaultFor: Typed(outage), Seed: rapid.Uint64Range(0, 1000).Draw(t, "seed"),
+			FaultAt: Typed(10 * time.Second), FaultFor: Typed(outage), Seed: rapid.Uint64Range(0, 1000).Draw(t, "seed"),
 		}
 		probes := map[*relay][]time.Duration{}
 		_, r := watched(t, s, func(e *engine, c claim) {

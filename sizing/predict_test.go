@@ -162,7 +162,7 @@ func TestCollapse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Burst{
 			Drain: rapid.Float64Range(5, 50).Draw(t, "drain"), StaleShare: rapid.Float64Range(0.3, 2).Draw(t, "share"),
-			Lease: span(rapid.Float64Range(20, 60).Draw(t, "lease")),
+			Lease: span(rapid.Float64Range(10, 30).Draw(t, "lease")),
 		}
 		at := b.collapse()
 		b.Rows = at + at/50 + 5
