@@ -73,7 +73,7 @@ func TestSoakRollingRestarts(t *testing.T) {
 			restarts := 0
 			for end := time.Now().Add(lasts); time.Now().Before(end); restarts++ {
 				p := places[restarts%len(places)]
-				up(t, p.run)
+				p.awaitWork(load)
 				stopped(t, p.run)
 				p.start()
 				time.Sleep(time.Second)

@@ -31,12 +31,20 @@ func TestRollingRestartsLoseNoLeaseAndRepeatNothing(t *testing.T) {
 	d.exec(`CREATE SCHEMA app`)
 	d.noteLapses()
 
-	relay := func() *process { return d.run(bridgeBin, "relay") }
-	worker := func() *process { return d.run(workerBin, "--slots", "30") }
-	starts := []func() *process{relay, worker, relay, worker}
-	fleet := make([]*process, len(starts))
-	for i, start := range starts {
-		fleet[i] = start()
+	started := 0
+	start := func(i int) *process {
+		started++
+		if i%2 == 0 {
+			return d.run(bridgeBin, "relay")
+		}
+		return d.run(workerBin, "--slots", "30", "--worker-id", fmt.Sprintf("worker%d", started))
+	}
+	fleet := make([]*process, 4)
+	for i := range fleet {
+		fleet[i] = start(i)
+	}
+	for _, p := range fleet {
+		up(t, p)
 	}
 	loading, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 	defer cancel()
@@ -46,9 +54,14 @@ func TestRollingRestartsLoseNoLeaseAndRepeatNothing(t *testing.T) {
 	restarts, fired := 0, 0
 	for fired == 0 {
 		i := restarts % len(fleet)
-		up(t, fleet[i])
 		stopped(t, fleet[i])
-		fleet[i] = starts[i]()
+		fleet[i] = start(i)
+		up(t, fleet[i])
+		if i%2 == 1 { // it has started, but do messages come to it?
+			await(t, patience, "the worker works", func() (bool, string) {
+				return loading.Err() != nil || d.count(`SELECT count(*) FROM waybill.delivery WHERE starts_with(claimed_by, $1)`, fmt.Sprintf("worker%d:", started)) > 0, d.statuses()
+			})
+		}
 		restarts++
 		select {
 		case fired = <-loaded:
@@ -78,8 +91,7 @@ func TestRollingRestartsLoseNoLeaseAndRepeatNothing(t *testing.T) {
 	t.Logf("%d deliveries, %d restarts", fired, restarts)
 }
 
-// up waits until a relay or a worker has started: nobody restarts the next process
-// before the last one works.
+// up waits until a relay or a worker has started.
 func up(t *testing.T, p *process) {
 	t.Helper()
 	await(t, patience, p.name+" works", func() (bool, string) {

@@ -94,6 +94,20 @@ func (p *place) start() {
 	p.run = p.team.startIn([]string{"WAYBILL_WORKER_ID=" + p.owner, "PGAPPNAME=" + p.owner}, p.args...)
 }
 
+// awaitWork waits until the process has begun its part: a worker has taken rows of
+// each receiver, while there are any. That it has started does not say that its queues bring anything yet:
+// a client of River needs seconds on a busy machine.
+func (p *place) awaitWork(load load) {
+	p.team.t.Helper()
+	up(p.team.t, p.run)
+	if strings.HasPrefix(p.name, "worker") {
+		await(p.team.t, patience, p.owner+" works", func() (bool, string) {
+			return !load.run.running() || p.team.count(`SELECT count(DISTINCT receiver) FROM waybill.delivery
+				WHERE starts_with(claimed_by, $1 || ':') AND taken_at IS NOT NULL`, p.owner) == 3, p.team.statuses()
+		})
+	}
+}
+
 // alive fails the test if the process has ended by itself.
 func (p *place) alive() {
 	p.team.t.Helper()
