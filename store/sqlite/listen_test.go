@@ -2,9 +2,12 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/store/sqlite"
 )
 
@@ -89,6 +92,40 @@ func TestListenIsDeafToClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantWake(t, woken, "a fire")
+}
+
+// A row of a lane is no news to the relay of another one, also of another process.
+func TestListenIsDeafToOtherLanes(t *testing.T) {
+	t.Parallel()
+	reg := newRegistry()
+	reg.Add(waybill.Receiver{Key: "bulk", Event: "bulky", Options: waybill.Options{Lane: "bulk"},
+		Run: func(context.Context, *waybill.Delivery) error { return nil }})
+	path := filepath.Join(t.TempDir(), "waybill.db")
+	store := newStore(t, path, reg)
+	if _, err := store.Migrator().Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	woken, ended := make(chan struct{}, 100), make(chan error, 1)
+	go func() { ended <- store.Listen(ctx, "bulk", func() { woken <- struct{}{} }) }()
+	defer func() { cancel(); <-ended }()
+	wantWake(t, woken, "the start")
+	other := newStore(t, path, newRegistry()) // knows the default lane only
+	if err := fireRaw(t.Context(), other, 1); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-woken:
+		t.Error("a row of another lane woke")
+	case <-time.After(150 * time.Millisecond): // three looks at the file
+	}
+	if err := store.InTx(t.Context(), func(tx *sql.Tx) error {
+		_, err := store.Fire(t.Context(), tx, waybill.RawEvent{Name: "bulky", Payload: []byte(`{}`)})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wantWake(t, woken, "a row of its lane")
 }
 
 func TestListenSaysThatItCannotHear(t *testing.T) {
