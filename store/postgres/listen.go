@@ -13,7 +13,9 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
-// probeWait is how long a notification may take that a listener sends to itself.
+// probeWait is how long a notification may take that a listener sends to itself. It is
+// waited for half of the time there is at most: the answer that is asked for then, of a
+// server that is well, brings along what was sent before.
 const probeWait = 5 * time.Second
 
 // probeChannel is what that is sent on. It has one of its own: where nobody hears it,
@@ -142,6 +144,9 @@ func (l *listener) prove(ctx context.Context) (sent bool, err error) {
 		return false, err
 	}
 	wait := min(probeWait, l.store.timeout/2)
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)/2)
+	}
 	if heard, err := l.await(ctx, nonce, wait); heard || err != nil {
 		return true, err
 	}
@@ -155,7 +160,7 @@ func (l *listener) prove(ctx context.Context) (sent bool, err error) {
 	// Asked by way of the same pooler, the session that listens is likely to be the
 	// one that answers.
 	_ = l.exec(ctx, "UNLISTEN "+quote(l.store.probeChannel()))
-	return true, fmt.Errorf("%w: the server answers, and a notification did not come in %s: is a pooler in transaction mode in between? Give the relay a direct or session-pooled connection, or --wake=poll", waybill.ErrDeaf, wait)
+	return true, fmt.Errorf("%w: the server answers, and a notification did not come in %s: is a pooler in transaction mode in between? Give the relay a direct or session-pooled connection, or --wake=poll", waybill.ErrDeaf, wait.Round(100*time.Millisecond))
 }
 
 // await hears until the probe with the nonce comes, or the time is over.

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -114,6 +115,12 @@ func TestListenBehindPgBouncer(t *testing.T) {
 	}
 	if err := behind.CheckListen(t.Context()); !errors.Is(err, waybill.ErrDeaf) {
 		t.Errorf("CheckListen in transaction mode: %v", err)
+	}
+	patient := newStore(t, postgres.Config{Pool: pooled(t, through, 2, pgx.QueryExecModeExec), Registry: lanes()})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := patient.CheckListen(ctx); !errors.Is(err, waybill.ErrDeaf) {
+		t.Errorf("CheckListen in transaction mode, asked by somebody who waits for half of a call: %v", err)
 	}
 	for name, store := range map[string]*postgres.Store{"direct": beside, "session": session} {
 		if err := store.CheckListen(t.Context()); err != nil {
