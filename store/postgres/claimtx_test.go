@@ -123,6 +123,29 @@ func TestClaimTxGivesUpOnConflicts(t *testing.T) {
 	}
 }
 
+// TestAnExtensionCountsFromItsOwnTime, and not from the begin of the transaction that a
+// slow claim is part of: that would cut short the lease it is to save.
+func TestAnExtensionCountsFromItsOwnTime(t *testing.T) {
+	t.Parallel()
+	store, pool := newOrders(t, 1)
+	fireOrders(t, store, pool, 1)
+	const slow, lease = "0.2", time.Minute
+	if err := store.ClaimTx(t.Context(), func(ctx context.Context, tx any, claims waybill.Claimer) error {
+		rows, err := claims.Claim(ctx, mail(1))
+		if err != nil || len(rows) != 1 {
+			return errors.Join(err, errors.New("nothing is claimed"))
+		}
+		exec(t, tx.(pgx.Tx), "SELECT pg_sleep("+slow+")")
+		_, err = claims.Extend(ctx, []waybill.Extension{{Message: rows[0].Message, Lease: lease}})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, pool, "SELECT count(*) FROM waybill.delivery WHERE lease_expires_at >= handed_off_at + interval '1 minute' + interval '"+slow+" s'"); n != 1 {
+		t.Error("the extended lease counts from the begin of the transaction")
+	}
+}
+
 // TestClaimTxEndsInTime: work that goes on for too long, or that nobody answers, ends
 // with the time of a call.
 func TestClaimTxEndsInTime(t *testing.T) {

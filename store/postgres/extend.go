@@ -37,9 +37,11 @@ func (c claimer) Extend(ctx context.Context, rows []waybill.Extension) ([]int64,
 	return ids, nil
 }
 
+// The time is that of the statement: in a transaction that a slow claim is part of, a
+// lease that counted from the begin would be cut short.
 const extendSQL = `
 UPDATE waybill.delivery
-   SET lease_expires_at = now() + ($4::bigint[])[array_position($1::bigint[], id)] * interval '1 microsecond'
+   SET lease_expires_at = clock_timestamp() + ($4::bigint[])[array_position($1::bigint[], id)] * interval '1 microsecond'
  WHERE id = ANY($1::bigint[]) AND status = 'claimed'
    AND claimed_by = ($2::text[])[array_position($1::bigint[], id)]
    AND claimed_at = ($3::timestamptz[])[array_position($1::bigint[], id)]
