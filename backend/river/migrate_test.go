@@ -93,13 +93,16 @@ func wantApplied(t *testing.T, when string, migrator waybill.Migrator, want int)
 	}
 }
 
-// Several at once do each step once, on either database.
+// Several at once do each step once, on either database, and also where a pooler lends
+// fewer connections than there are migrators: their lock outlives no transaction.
 func TestMigratorsAtOnce(t *testing.T) {
 	t.Parallel()
 	databaseURL := services.Postgres(t)
+	pooledURL := services.OwnPgBouncer(t, services.Postgres(t)) + "&default_query_exec_mode=cache_describe"
 	path := filepath.Join(t.TempDir(), "river.db")
 	for name, open := range map[string]func() (waybill.Migrator, error){
 		"Postgres": func() (waybill.Migrator, error) { return river.NewMigrator(connect(t, databaseURL), "") },
+		"a pooler": func() (waybill.Migrator, error) { return river.NewMigrator(connect(t, pooledURL), "") },
 		"SQLite":   func() (waybill.Migrator, error) { return river.NewSQLiteMigrator(openSQLite(t, path)) },
 	} {
 		var running sync.WaitGroup

@@ -34,8 +34,8 @@ func NewMigrator(pool *pgxpool.Pool, schema string) (*Migrator, error) {
 	return &Migrator{target: target, steps: river.AllVersions()}, nil
 }
 
-// migrate holds the schema's advisory lock on one connection and migrates on
-// another, because River commits in between.
+// migrate holds the schema's advisory lock in a transaction on one connection and
+// migrates on another, because River commits in between.
 func (p *postgres) migrate(ctx context.Context, direction rivermigrate.Direction, options *rivermigrate.MigrateOpts) (*rivermigrate.MigrateResult, error) {
 	config := p.pool.Config()
 	config.MaxConns, config.MinConns, config.MinIdleConns = 2, 0, 0
@@ -44,17 +44,13 @@ func (p *postgres) migrate(ctx context.Context, direction rivermigrate.Direction
 		return nil, err
 	}
 	defer own.Close()
-	conn, err := own.Acquire(ctx)
+	unlock, err := p.lock(ctx, own)
 	if err != nil {
-		return nil, err
-	}
-	defer conn.Release()
-	// The lock ends with the session, whichever way that ends.
-	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, p.lockKey()); err != nil {
 		return nil, fmt.Errorf("wait for other migrations: %w", err)
 	}
+	defer unlock()
 	if direction == rivermigrate.DirectionUp {
-		if err := p.createSchema(ctx, conn.Conn()); err != nil {
+		if err := p.createSchema(ctx, own); err != nil {
 			return nil, err
 		}
 	}
@@ -65,15 +61,54 @@ func (p *postgres) migrate(ctx context.Context, direction rivermigrate.Direction
 	return river.Migrate(ctx, direction, options)
 }
 
+// lockEvery is how often a migration asks whether it is its turn.
+const lockEvery = 100 * time.Millisecond
+
+// lock takes the schema's advisory lock in a transaction, so that a pooler keeps the
+// connection apart for as long as the lock is held, and the lock ends with it whichever
+// way that is. It asks again and again and does not wait in the database: those who
+// wait there could use up the connections that the one who migrates needs.
+func (p *postgres) lock(ctx context.Context, pool *pgxpool.Pool) (unlock func(), err error) {
+	for {
+		tx, err := pool.Begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		unlock := func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
+			defer cancel()
+			_ = tx.Rollback(ctx) // where it fails the connection is closed, and with it the lock
+		}
+		var locked bool
+		err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)`,
+			p.lockKey()).Scan(&locked)
+		if err == nil && locked {
+			return unlock, nil
+		}
+		unlock()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(lockEvery):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// unlockTimeout bounds the end of the lock.
+const unlockTimeout = 5 * time.Second
+
 // createSchema asks first: a role that may not create schemas can still bring
 // one up to date.
-func (p *postgres) createSchema(ctx context.Context, conn *pgx.Conn) error {
+func (p *postgres) createSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	var exists bool
-	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, p.schema).Scan(&exists)
+	err := pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, p.schema).Scan(&exists)
 	if err != nil || exists {
 		return err
 	}
-	_, err = conn.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{p.schema}.Sanitize())
+	_, err = pool.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{p.schema}.Sanitize())
 	return err
 }
 
