@@ -59,7 +59,7 @@ func (s *Store) FireAll(ctx context.Context, tx DB, events []any) ([]int64, erro
 	if err != nil {
 		return nil, fmt.Errorf("fire %d events: %w", len(events), err)
 	}
-	s.firing.note(tx, s.lanesOf(rows.receivers))
+	inProgress.note(s.schema, tx, s.lanesOf(rows.receivers))
 	return ids, nil
 }
 
@@ -143,7 +143,7 @@ func (s *Store) InTx(ctx context.Context, f func(tx pgx.Tx) error) error {
 		return err
 	}
 	defer s.rollBack(ctx, tx)
-	lanes, err := s.firing.during(tx, func() error { return f(tx) })
+	lanes, err := inProgress.during(s.schema, tx, func() error { return f(tx) })
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 		return false, fmt.Errorf("run delivery %d: %w", ack.DeliveryID, err)
 	}
 	defer s.rollBack(ctx, tx)
-	lanes, err := s.firing.during(tx, func() error { return run(ctx, tx) })
+	lanes, err := inProgress.during(s.schema, tx, func() error { return run(ctx, tx) })
 	if err != nil {
 		return false, err
 	}

@@ -81,7 +81,6 @@ type Store struct {
 	wakeInterval time.Duration
 	pollOnly     bool
 	waking       *waking
-	firing       firing
 }
 
 var (

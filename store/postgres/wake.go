@@ -128,7 +128,12 @@ func (s *Store) wakeFired(ctx context.Context, lanes []string) {
 	}
 }
 
-// firing notes the lanes that are fired to in the transactions of the store. What a
+// inProgress is all that is being fired in this process. A receiver may well fire by
+// way of another Store than the one that runs it: a program over the commands has no
+// other.
+var inProgress firing
+
+// firing notes the lanes that are fired to in the transactions of stores. What a
 // transaction fires in comes by many names: itself, a savepoint in it, what a library
 // makes of it. Its connection is the same in all of them.
 type firing struct {
@@ -136,12 +141,16 @@ type firing struct {
 	open map[*pgx.Conn]*fired
 }
 
-type fired struct{ lanes map[string]bool }
+type fired struct {
+	schema string
+	lanes  map[string]bool
+}
 
-// during returns the lanes that are fired to in a transaction while work runs, of a
-// savepoint that is rolled back as well: a wake too many costs a look.
-func (f *firing) during(tx pgx.Tx, work func() error) (lanes []string, err error) {
-	conn, mine := tx.Conn(), &fired{lanes: map[string]bool{}}
+// during returns the lanes that are fired to in a transaction of the schema's store
+// while work runs, of a savepoint that is rolled back as well: a wake too many costs a
+// look.
+func (f *firing) during(schema string, tx pgx.Tx, work func() error) (lanes []string, err error) {
+	conn, mine := tx.Conn(), &fired{schema: schema, lanes: map[string]bool{}}
 	f.mu.Lock()
 	if f.open == nil {
 		f.open = map[*pgx.Conn]*fired{}
@@ -161,12 +170,12 @@ func (f *firing) during(tx pgx.Tx, work func() error) (lanes []string, err error
 
 // note adds lanes to those of the transaction that db is. A wrapper that does not tell
 // which one that is may be any of them.
-func (f *firing) note(db DB, lanes map[string]bool) {
+func (f *firing) note(schema string, db DB, lanes map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	conn, known := connOf(db)
 	for other, fired := range f.open {
-		if other == conn || !known {
+		if fired.schema == schema && (other == conn || !known) {
 			maps.Copy(fired.lanes, lanes)
 		}
 	}
