@@ -22,6 +22,7 @@ type app struct {
 	receivers string
 	logLevel  string
 	logFormat string
+	wake      wakeFlags
 }
 
 // someBackends are what whoever names no backend is told to choose from.
@@ -128,6 +129,7 @@ func (a *app) unreachedStore(cmd *cobra.Command, connections int) (wire.Store, e
 	}
 	store, err := wire.OpenStore(wire.StoreConfig{
 		URL: a.store, Registry: a.registry, Name: cmd.Root().Name(), Connections: connections, Logger: log,
+		WakeInterval: a.wake.every(), PollOnly: a.wake.pollOnly(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source(cmd, "store"), err)

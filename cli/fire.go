@@ -34,6 +34,9 @@ declared for is recorded, with a warning.`,
   zcat events.jsonl.gz | bridge fire --file -`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: running(func(cmd *cobra.Command, args []string) error {
+			if err := a.wake.check(); err != nil {
+				return err
+			}
 			given := cmd.Flags().Changed("payload")
 			switch {
 			case file != "" && (given || len(args) > 0):
@@ -49,6 +52,7 @@ declared for is recorded, with a warning.`,
 	}
 	cmd.Flags().StringVar(&payload, "payload", "", "the event's payload, as `JSON`")
 	cmd.Flags().StringVar(&file, "file", "", "`file` of events, one JSON object a line; - is standard input")
+	a.wake.add(cmd.Flags())
 	return cmd
 }
 

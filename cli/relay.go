@@ -26,7 +26,6 @@ type relayFlags struct {
 	batchSize   int
 	workerID    string
 	poll        time.Duration
-	wake        wakeFlags
 	orphanAfter time.Duration
 	slots       int
 	drain       time.Duration
@@ -54,7 +53,7 @@ the rest back and exits with 0; a second one ends it at once.`,
   bridge relay --store sqlite:waybill.db --backend local: --receivers receivers.yaml`,
 		Args: cobra.NoArgs,
 		RunE: running(func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(cmd); err != nil {
+			if err := errors.Join(f.check(cmd), a.wake.check()); err != nil {
 				return err
 			}
 			return a.relay(cmd, f)
@@ -73,7 +72,7 @@ the rest back and exits with 0; a second one ends it at once.`,
 	flags.IntVar(&f.slots, "slots", worker.DefaultSlots, "receivers that run in the relay at the same time")
 	flags.DurationVar(&f.drain, "drain", worker.DefaultDrain, "how long a stop waits for receivers that run in the relay")
 	flags.BoolVar(&f.strict, "strict", false, strictUsage)
-	f.wake.add(flags)
+	a.wake.add(flags)
 	fromEnv(flags, "lane", "WAYBILL_LANE")
 	fromEnv(flags, "batch-size", "WAYBILL_BATCH_SIZE")
 	fromEnv(flags, "worker-id", "WAYBILL_WORKER_ID")
@@ -116,7 +115,7 @@ func (f *relayFlags) check(cmd *cobra.Command) error {
 	if f.once { // over before anybody could ask
 		f.admin = adminFlags{}
 	}
-	if err := errors.Join(f.admin.check(), f.wake.check()); err != nil {
+	if err := f.admin.check(); err != nil {
 		return err
 	}
 	return checkWorkerFlags(f.slots, f.drain)
@@ -225,7 +224,7 @@ func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backen
 	for _, lane := range f.lanes {
 		config := relay.Config{
 			Store: store, Lane: lane, BatchSize: f.batchSize, Poll: f.poll, OrphanAfter: f.orphanAfter,
-			WakeInterval: f.wake.relayInterval(), PollOnly: f.wake.pollOnly(), WorkerID: f.workerID, Passes: f.passes, Logger: log, Observer: observer,
+			WakeInterval: a.wake.relayInterval(), PollOnly: a.wake.pollOnly(), WorkerID: f.workerID, Passes: f.passes, Logger: log, Observer: observer,
 		}
 		if backend != nil {
 			queue, err := openQueue(ctx, backend, lane)

@@ -9,7 +9,8 @@ import (
 )
 
 // wakeFlags say how relays learn of what was fired. Both sides are told the same: the
-// one that fires, and the one that looks for what it left out.
+// ones that fire, workers among them because receivers do, and the one that looks for
+// what they left out. A command without these flags fires nothing.
 type wakeFlags struct {
 	by       string
 	interval time.Duration

@@ -42,3 +42,20 @@ func TestRelayIsWokenOrPolls(t *testing.T) {
 		})
 	}
 }
+
+// Whoever fires with --wake poll wakes nobody.
+func TestFireWakesOrNot(t *testing.T) {
+	t.Parallel()
+	sink := newSink(t)
+	s := newSite(t, "receivers:\n- {key: all, event: '*', http: {url: '"+sink.url+"'}}\n")
+	s.store = services.Postgres(t)
+	succeeds(t, "migrate", "--store", s.store)
+	relay := serve(t, "bridge", s.args("relay", "--backend", "local:", "--poll", "1h", "--wake-interval", "0")...)
+	relay.scrapes(`waybill_wakes_total{by="notify",lane="default"} 1`) // it can hear
+	succeeds(t, s.args("fire", "a", "--payload", "1", "--wake", "poll")...)
+	succeeds(t, s.args("fire", "a", "--payload", "1", "--wake-interval", "0")...)
+	sink.wait(t, 2)
+	relay.scrapes(`waybill_wakes_total{by="notify",lane="default"} 2`)
+	checkFailure(t, bridge(t, s.args("fire", "a", "--payload", "1", "--wake", "bell")...), 2, "--wake bell: must be notify or poll")
+	relay.ends()
+}

@@ -42,7 +42,7 @@ and given back, without an attempt spent. A second one ends it at once.`,
   worker --lane mail --admin 127.0.0.1:9090`,
 		Args: cobra.NoArgs,
 		RunE: running(func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(checkWorkerFlags(f.slots, f.drain), f.admin.check()); err != nil {
+			if err := errors.Join(checkWorkerFlags(f.slots, f.drain), f.admin.check(), a.wake.check()); err != nil {
 				return err
 			}
 			return a.work(cmd, f)
@@ -53,6 +53,7 @@ and given back, without an attempt spent. A second one ends it at once.`,
 	flags.IntVar(&f.slots, "slots", worker.DefaultSlots, "receivers that run at the same time")
 	flags.DurationVar(&f.drain, "drain", worker.DefaultDrain, "how long a stop waits for receivers that run")
 	flags.StringVar(&f.workerID, "worker-id", "", "how rows name this process, instead of host:pid")
+	a.wake.add(flags)
 	fromEnv(flags, "lane", "WAYBILL_LANE")
 	fromEnv(flags, "slots", "WAYBILL_SLOTS")
 	fromEnv(flags, "drain", "WAYBILL_DRAIN")
