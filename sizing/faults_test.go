@@ -33,7 +33,8 @@ var collapse = want{stale: -1}
 // Faults in the middle of a burst of 28,000 rows on 20 workers of a second each, and two
 // relays: without a window under two fixed leases, with a window alone, and with window
 // and frontier, under 60 s and for a target of 5 s. The figures are another simulator's.
-// Its random numbers are its own, so what is compared is how much, and not how many.
+// Its random numbers and its relays' rate are its own, so what is compared is how much, and
+// not how many: stale copies within a tenth, the finish within 2.5 %.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	down := func(from, to float64) fault {
@@ -106,7 +107,7 @@ func TestFaults(t *testing.T) {
 					return
 				}
 				finish := r.Finish.Duration().Seconds()
-				slack := 0.02 * m.want.finish
+				slack := 0.025 * m.want.finish
 				if m.name == "window alone" { // without the frontier, lost messages count as waiting until they lapse
 					slack += m.lease
 				}
@@ -114,7 +115,7 @@ func TestFaults(t *testing.T) {
 					t.Errorf("done after %v s (%t), want %v", finish, r.Converges, m.want.finish)
 				}
 				if m.window == WindowOff {
-					if math.Abs(float64(r.StaleCopies-m.want.stale)) > 0.08*float64(m.want.stale) {
+					if math.Abs(float64(r.StaleCopies-m.want.stale)) > 0.1*float64(m.want.stale) {
 						t.Errorf("%d stale copies, want about %d", r.StaleCopies, m.want.stale)
 					}
 					return
@@ -192,5 +193,38 @@ func TestWindowOfLongRuns(t *testing.T) {
 	r := mustSimulate(t, Simulation{Rows: Typed(500), Workers: Typed(20), Service: Typed(time.Minute), Lease: Typed(5 * time.Minute)})
 	if !r.Converges || r.StaleCopies > 12 || r.DeepestQueue > 60 {
 		t.Errorf("%+v, want a queue of about 40 rows", r)
+	}
+}
+
+// While the broker is down nothing is taken and nothing claimed, and what was claimed
+// and not sent is given back: it does not wait for its lease.
+func TestBrokerThatIsDown(t *testing.T) {
+	t.Parallel()
+	s := Simulation{
+		Scenario: ScenarioBrokerLoss, Window: WindowOff, Lease: Typed(15 * time.Minute), Rows: Typed(1000), Relays: Typed(1),
+		FaultAt: Typed(50 * time.Millisecond), FaultFor: Typed(time.Minute), FaultShare: Typed(1e-9),
+	}
+	r := mustSimulate(t, s)
+	if finish := r.Finish.Duration().Seconds(); !r.Converges || r.Hit != 0 || math.Abs(finish-110) > 5 {
+		t.Errorf("%+v, want 50 s of work after a minute of nothing", r)
+	}
+	// Half of the first batch was sent: the others cost a claim, an extension and a
+	// give-back more.
+	if extra := (r.WritesPerRow - 4) * 1000; math.Abs(extra-150) > 5 {
+		t.Errorf("%v writes a row", r.WritesPerRow)
+	}
+}
+
+// A run has its lease extended at each third of it, and keeps it that long when its
+// worker dies.
+func TestDeadWorkerHoldsItsRow(t *testing.T) {
+	t.Parallel()
+	r := mustSimulate(t, Simulation{
+		Scenario: ScenarioWorkersDown, Window: WindowOff, Rows: Typed(1), Workers: Typed(1), Service: Typed(50 * time.Second), CV: Typed(0.0),
+		FaultAt: Typed(49 * time.Second), FaultFor: Typed(time.Second),
+	})
+	// Extended at 40 s for a minute, and run again from then on.
+	if finish := r.Finish.Duration().Seconds(); r.Hit != 1 || math.Abs(finish-150) > 2 || math.Abs(r.Recovery.Duration().Seconds()-101) > 2 {
+		t.Errorf("%+v, want that it runs again after 100 s", r)
 	}
 }

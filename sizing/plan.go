@@ -232,7 +232,7 @@ func (p *plan) check() error {
 			return refuse(ErrTooLarge, fmt.Sprintf("simulate %d at most", bound.most), "%s is %d", bound.name, bound.value)
 		}
 	}
-	if p.service > p.lease.Seconds() && !slices.ContainsFunc(p.faults, func(f fault) bool { return f.slowdown > 1 }) {
+	if p.service > p.lease.Seconds() {
 		return refuse(ErrRunTooLong, "raise the lease above the longest run",
 			"a run takes %ss on average and its lease is %s", decimal(p.service), p.lease)
 	}

@@ -29,7 +29,6 @@ const (
 	ScenarioIncident Scenario = "incident"
 )
 
-// Scenarios are all scenarios.
 var scenarios = []Scenario{
 	ScenarioBurst, ScenarioSteady, ScenarioWorkersDown, ScenarioSlow, ScenarioBrokerLoss, ScenarioRelayLoss, ScenarioIncident,
 }

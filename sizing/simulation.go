@@ -1,8 +1,6 @@
 package sizing
 
-import (
-	"time"
-)
+import "time"
 
 // Simulation is a lane, and what happens to it. Everything has a default; the zero
 // Simulation is a burst of 28,000 rows on two relays with a window and 20 workers.
