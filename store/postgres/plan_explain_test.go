@@ -40,6 +40,7 @@ func newExplainer(t *testing.T, url, mode string) *explainer {
 	config := newPool(t, url, 1).Config()
 	config.ConnConfig.Tracer = e
 	config.ConnConfig.RuntimeParams["plan_cache_mode"] = mode
+	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // no server is crashed here
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)

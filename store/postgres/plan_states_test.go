@@ -30,6 +30,7 @@ func plansInFiveStates(t *testing.T, due, settled int) {
 	for _, mode := range planModes {
 		explainers = append(explainers, newExplainer(t, url, mode))
 	}
+	relays := newStore(t, postgres.Config{Pool: newPool(t, url, otherRelays), Registry: waybill.NewRegistry(), Schema: "plan", CallTimeout: time.Minute})
 	b.fillDue(dealt, due, 0)
 	for _, e := range explainers {
 		e.runSteps(t) // the connections keep the statements
@@ -58,7 +59,7 @@ func plansInFiveStates(t *testing.T, due, settled int) {
 			for _, e := range explainers {
 				all := e.steps(t)
 				report(t, e.mode, all)
-				besideOtherRelays(t, url, e, all["claim for 3"])
+				besideOtherRelays(t, relays, e, all["claim for 3"])
 			}
 		})
 	}
@@ -74,18 +75,17 @@ func plansInFiveStates(t *testing.T, due, settled int) {
 	}
 }
 
+// otherRelays is how many relays a claim is beside.
+const otherRelays = 2
+
 // besideOtherRelays explains a claim while two other relays are in the middle of
 // theirs: their rows are passed over one by one, and not with the rest of the lane.
-func besideOtherRelays(t *testing.T, url string, e *explainer, alone cost) {
+func besideOtherRelays(t *testing.T, store *postgres.Store, e *explainer, alone cost) {
 	t.Helper()
-	const others = 2
-	pool := newPool(t, url, others)
-	defer pool.Close()
-	store := newStore(t, postgres.Config{Pool: pool, Registry: waybill.NewRegistry(), Schema: "plan", CallTimeout: time.Minute})
 	request := waybill.ClaimRequest{By: "relay", Receivers: lane, Limit: planBatch, Lease: time.Minute}
 	var nest func(ctx context.Context, depth int) error
 	nest = func(ctx context.Context, depth int) error {
-		if depth < others {
+		if depth < otherRelays {
 			err := store.ClaimTx(ctx, func(ctx context.Context, tx any, claims waybill.Claimer) error {
 				rows, err := claims.Claim(ctx, request)
 				if err != nil {
