@@ -49,6 +49,9 @@ type Store interface {
 	// The lease is not a condition: a lapsed row that nobody claimed anew may
 	// still be taken.
 	Take(ctx context.Context, request TakeRequest) ([]*Delivery, error)
+	// Progress looks at the claimed rows of a lane, at a cost that grows with them.
+	Progress(ctx context.Context, request ProgressRequest) (Progress, error)
+
 	// Look returns the rows as they are now; unknown ids are absent.
 	Look(ctx context.Context, ids []int64) ([]RowState, error)
 	// Extend sets the lease of rows to the given length from now, under their
@@ -114,6 +117,35 @@ type LapsedRequest struct {
 	Except    []string
 	Limit     int
 	Lease     time.Duration
+	Hold      Hold
+}
+
+// Hold keeps lapsed rows back that no worker took: the queue may not have come to their
+// messages yet, and as long as nobody claims such a row its own message can still take
+// it. Rows that a worker took, and rows that were given back, are never kept back. The
+// zero Hold keeps none.
+type Hold struct {
+	// Overtaken lets rows go that were handed off before it: the queue is past them, and
+	// their messages are lost.
+	Overtaken Stamp
+	// Longest lets rows go that were handed off longer ago. Zero keeps no row back.
+	Longest time.Duration
+}
+
+// Progress is what the claimed rows of a lane tell of how far the queue has come.
+type Progress struct {
+	// HandedOff and Taken are the newest hand-off, and the newest take, among the rows
+	// that workers have now. They are zero if workers have none.
+	HandedOff, Taken Stamp
+	// Lapsed says that a row was handed off and not taken, and that its lease is over.
+	Lapsed bool
+}
+
+// ProgressRequest names the rows to look at: those of the named receivers or, with
+// Receivers nil, of every receiver but the excepted ones.
+type ProgressRequest struct {
+	Receivers []string
+	Except    []string
 }
 
 // ClaimedRow is a row that a relay holds.

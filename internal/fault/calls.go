@@ -41,6 +41,10 @@ func (s *Store) Take(ctx context.Context, request waybill.TakeRequest) ([]*waybi
 	return through(ctx, s, "Take", func() ([]*waybill.Delivery, error) { return s.Inner.Take(ctx, request) })
 }
 
+func (s *Store) Progress(ctx context.Context, request waybill.ProgressRequest) (waybill.Progress, error) {
+	return through(ctx, s, "Progress", func() (waybill.Progress, error) { return s.Inner.Progress(ctx, request) })
+}
+
 func (s *Store) Look(ctx context.Context, ids []int64) ([]waybill.RowState, error) {
 	return through(ctx, s, "Look", func() ([]waybill.RowState, error) { return s.Inner.Look(ctx, ids) })
 }

@@ -23,7 +23,8 @@ func (c claimer) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest)
 		except = []string{} // NULL would except everything
 	}
 	rows, err := c.claim(ctx, request.By, c.sql(claimLapsedSQL),
-		request.By, request.Limit, request.Receivers, request.Lease.Microseconds(), except)
+		request.By, request.Limit, request.Receivers, request.Lease.Microseconds(), except,
+		request.Hold.Longest.Microseconds(), request.Hold.Overtaken.Time())
 	if err != nil {
 		return nil, fmt.Errorf("claim lapsed rows: %w", err)
 	}
@@ -35,6 +36,8 @@ const claimLapsedSQL = claimSet + `
        SELECT id FROM waybill.delivery
         WHERE status = 'claimed' AND lease_expires_at <= now()
           AND ($3::text[] IS NULL OR receiver = ANY($3::text[])) AND receiver <> ALL($5::text[])
+          AND ($6::bigint = 0 OR taken_at IS NOT NULL OR handed_off_at IS NULL
+               OR handed_off_at < GREATEST($7::timestamptz, now() - $6::bigint * interval '1 microsecond'))
         ORDER BY available_at, id
         LIMIT $2
           FOR UPDATE SKIP LOCKED))` + claimReturning

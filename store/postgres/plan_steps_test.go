@@ -94,9 +94,14 @@ func (e *explainer) steps(t *testing.T) costs {
 	})
 	lapsed := bounds{sort: int64(inFlight), removed: int64(inFlight), locked: planBatch, read: []string{"delivery_claimed"}}
 	step("claim lapsed", lapsed, planBatch, func() (int, error) {
-		rows, err := e.store.ClaimLapsed(ctx, waybill.LapsedRequest{By: "relay", Receivers: wideLane, Limit: planBatch, Lease: lease})
+		rows, err := e.store.ClaimLapsed(ctx, waybill.LapsedRequest{By: "relay", Receivers: wideLane, Limit: planBatch, Lease: lease,
+			Hold: waybill.Hold{Longest: time.Hour}}) // which rows that were given back do not heed
 		claimed[3] = messages(rows)
 		return len(rows), err
+	})
+	step("progress", bounds{removed: int64(inFlight), read: []string{"delivery_claimed"}}, 1, func() (int, error) {
+		_, err := e.store.Progress(ctx, waybill.ProgressRequest{Receivers: wideLane})
+		return 1, err
 	})
 	step("look", byID, planBatch, func() (int, error) {
 		var ids []int64

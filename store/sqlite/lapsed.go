@@ -16,6 +16,7 @@ SELECT id, COALESCE(claimed_at, 0), receiver, available_at, starts - attempts
  WHERE status = 'claimed' AND lease_expires_at <= ?1
    AND (?2 IS NULL OR receiver IN (SELECT value FROM json_each(?2)))
    AND receiver NOT IN (SELECT value FROM json_each(?3))
+   AND (?5 = 0 OR taken_at IS NOT NULL OR handed_off_at IS NULL OR handed_off_at < max(?6, ?1 - ?5))
  ORDER BY available_at, id LIMIT ?4`
 
 // ClaimLapsed claims rows whose lease has lapsed, oldest first.
@@ -34,7 +35,8 @@ func (c claimer) ClaimLapsed(ctx context.Context, request waybill.LapsedRequest)
 	}
 	var claimed []waybill.ClaimedRow
 	err := c.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
-		rows, err := tx.QueryContext(ctx, lapsedSQL, now, receivers, jsonArray(except), request.Limit)
+		rows, err := tx.QueryContext(ctx, lapsedSQL, now, receivers, jsonArray(except), request.Limit,
+			request.Hold.Longest.Microseconds(), request.Hold.Overtaken)
 		claimed, err = collect(rows, err, scanClaimed)
 		if err != nil {
 			return err
