@@ -6,7 +6,8 @@
 //
 // # Exit codes
 //
-// 0 is done, 1 is failed, 2 is wrong usage. A failure is one line on standard
+// 0 is done, 1 is failed, 2 is wrong usage, and 4 to 6 are verdicts of size --check
+// and simulate. A failure is one line on standard
 // error that says what is wrong and what to do. The first SIGTERM or SIGINT lets
 // a relay finish and a worker drain, which is exit code 0; a second one ends the
 // process at once with 128 and the signal's number.
@@ -65,6 +66,13 @@ func Execute(ctx context.Context, cmd *cobra.Command, args []string) int {
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = &failure{errors.New("interrupted")}
+	}
+	var exit *exitError
+	if errors.As(err, &exit) {
+		if exit.err != nil {
+			report(cmd.ErrOrStderr(), cmd.Name(), exit.err)
+		}
+		return exit.code
 	}
 	var usage *usageError
 	var failed *failure

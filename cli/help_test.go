@@ -29,7 +29,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 				t.Errorf("%s --help lacks an example or the global flags:\n%s", command, got.out)
 			}
 		}
-		if want := map[string]int{"bridge": 15, "worker": 1}[root.Name()]; seen != want {
+		if want := map[string]int{"bridge": 17, "worker": 1}[root.Name()]; seen != want {
 			t.Errorf("%s has %d commands, want %d", root.Name(), seen, want)
 		}
 	}
