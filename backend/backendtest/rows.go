@@ -92,10 +92,32 @@ func (s *rows) Claim(_ context.Context, request waybill.ClaimRequest) ([]waybill
 
 func (s *rows) ClaimLapsed(_ context.Context, request waybill.LapsedRequest) ([]waybill.ClaimedRow, error) {
 	return s.claim(request.By, request.Limit, request.Lease, func(r *row, now waybill.Stamp) bool {
-		return r.Status == waybill.Claimed && r.leaseEnds <= now &&
-			(request.Receivers == nil || slices.Contains(request.Receivers, r.Receiver)) &&
-			!slices.Contains(request.Except, r.Receiver)
+		kept := request.Hold.Longest > 0 && r.TakenAt == 0 && r.HandedOffAt != 0 &&
+			r.HandedOffAt >= max(request.Hold.Overtaken, now.Add(-request.Hold.Longest))
+		return r.Status == waybill.Claimed && r.leaseEnds <= now && !kept && among(r.Receiver, request.Receivers, request.Except)
 	})
+}
+
+// among reports whether the receiver is one of the named ones or, with none named, none
+// of the excepted ones.
+func among(receiver string, named, except []string) bool {
+	return (named == nil || slices.Contains(named, receiver)) && !slices.Contains(except, receiver)
+}
+
+func (s *rows) Progress(_ context.Context, request waybill.ProgressRequest) (progress waybill.Progress, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for _, r := range s.rows {
+		switch {
+		case r.Status != waybill.Claimed || !among(r.Receiver, request.Receivers, request.Except):
+		case r.TakenAt != 0:
+			progress.HandedOff, progress.Taken = max(progress.HandedOff, r.HandedOffAt), max(progress.Taken, r.TakenAt)
+		case r.HandedOffAt != 0 && r.leaseEnds <= now:
+			progress.Lapsed = true
+		}
+	}
+	return progress, nil
 }
 
 func (s *rows) claim(by string, limit int, lease time.Duration, due func(*row, waybill.Stamp) bool) ([]waybill.ClaimedRow, error) {
