@@ -15,6 +15,7 @@ type simulateQuestion struct {
 	scenario   string
 	window     string
 	staleCost  staleCost
+	most       sizing.Figure[int]
 	asJSON     bool
 }
 
@@ -75,6 +76,7 @@ of the same, where there is neither window nor fault.`,
 		"fault-share", "`share` of the workers, messages or relays that is lost (default 1)")
 	flags.Var(numberFlag(&s.Slowdown, "times", "must be 1 or more", func(value float64) bool { return value >= 1 }),
 		"slowdown", "how many `times` longer runs take in slow (default 20)")
+	flags.Var(countFlag(&q.most, 1), "max-events", "stop after so many events (default 5000000)")
 	flags.BoolVar(&q.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -83,6 +85,7 @@ func (q *simulateQuestion) answer(cmd *cobra.Command) error {
 	s := &q.simulation
 	s.Scenario, s.Window = sizing.Scenario(q.scenario), sizing.Window(q.window)
 	s.StaleCost, s.StaleShare = q.staleCost.cost, q.staleCost.share
+	s.MaxEvents = q.most.Value
 	if err := q.complete(cmd); err != nil {
 		return err
 	}
@@ -104,7 +107,7 @@ func (q *simulateQuestion) answer(cmd *cobra.Command) error {
 	switch {
 	case err != nil || result.Converges:
 		return err
-	case strings.HasPrefix(result.Stopped, "collapsed"):
+	case report.collapsed():
 		return &exitError{code: exitLapses}
 	}
 	return &exitError{code: exitUnknown}

@@ -20,6 +20,9 @@ type simulateReport struct {
 	Reported []reportedCase `json:"reported,omitempty"`
 }
 
+// collapsed tells a queue that never gets done from one whose end was not waited for.
+func (r *simulateReport) collapsed() bool { return strings.HasPrefix(r.Stopped, "collapsed") }
+
 func (r *simulateReport) input(name string) float64 {
 	input, _ := r.Inputs.Get(name)
 	return input.Value
@@ -35,7 +38,11 @@ func (r *simulateReport) writeText(w io.Writer) error {
 	case r.Reported != nil:
 		writeReported(&text, r.Reported)
 	case !r.Converges:
-		fmt.Fprintf(&text, "Never done: %s.\n", r.Stopped)
+		done := "Not done"
+		if r.collapsed() {
+			done = "Never done"
+		}
+		fmt.Fprintf(&text, "%s: %s.\n", done, r.Stopped)
 		fmt.Fprintf(&text, "Stopped after %s: %s of %s rows settled, %s stale copies, the queue %s deep.\n",
 			rounded(r.Finish), count(r.Settled), count(r.Rows), count(r.StaleCopies), count(r.DeepestQueue))
 	default:

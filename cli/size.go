@@ -181,6 +181,9 @@ var flagOf = map[string]string{
 	"target_seconds": "target", "fault_at_seconds": "fault-at", "fault_for_seconds": "fault-for", "fault_share": "fault-share",
 }
 
+// hints are for who types, where the calculator's are for who programs.
+var hints = strings.NewReplacer("smaller drain", "smaller rate", "use Predict", "ask bridge size")
+
 // refusal is the error of a command whose question has no answer: wrong usage, if it
 // is the way it was asked.
 func refusal(err error) error {
@@ -190,9 +193,9 @@ func refusal(err error) error {
 	}
 	name, rest, _ := strings.Cut(refused.Problem, " ")
 	if flag, ok := flagOf[name]; ok {
-		name = "--" + flag
+		name, rest = "--"+flag, strings.Replace(rest, "are ", "is ", 1)
 	}
-	text := fmt.Sprintf("%s %s; %s", name, rest, refused.Hint)
+	text := fmt.Sprintf("%s %s; %s", name, rest, hints.Replace(refused.Hint))
 	for _, reason := range []error{sizing.ErrInvalid, sizing.ErrMissing, sizing.ErrConflict} {
 		if errors.Is(err, reason) {
 			return usagef("%s", text)

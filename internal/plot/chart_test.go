@@ -146,9 +146,20 @@ func TestCut(t *testing.T) {
 
 func TestDashes(t *testing.T) {
 	t.Parallel()
-	want := [][]Point{{{0, 0}, {6, 0}}, {{10, 0}, {12, 0}, {12, 4}}, {{12, 8}, {12, 10}}}
-	if diff := cmp.Diff(want, dashes([]Point{{0, 0}, {12, 0}, {12, 10}})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	for _, test := range []struct {
+		name   string
+		points []Point
+		gap    float64
+		want   [][]Point
+	}{
+		{"round a corner", []Point{{0, 0}, {12, 0}, {12, 10}}, 4, [][]Point{{{0, 0}, {6, 0}}, {{10, 0}, {12, 0}, {12, 4}}, {{12, 8}, {12, 10}}}},
+		{"to the middle of a gap", []Point{{0, 0}, {8, 0}}, 4, [][]Point{{{0, 0}, {6, 0}}}},
+		{"without gaps", []Point{{0, 0}, {15, 0}}, 0, [][]Point{{{0, 0}, {6, 0}}, {{6, 0}, {12, 0}}, {{12, 0}, {15, 0}}}},
+		{"a point alone", []Point{{0, 0}}, 4, nil},
+	} {
+		if diff := cmp.Diff(test.want, dashes(test.points, 6, test.gap)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
 	}
 }
 

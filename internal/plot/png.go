@@ -35,7 +35,8 @@ func (c Chart) WritePNG(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("draw the picture: %w", err)
 	}
-	return png.Encode(w, picture)
+	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
+	return encoder.Encode(w, picture)
 }
 
 func (c Chart) rasterize(scale float64) (*image.RGBA, error) {
@@ -68,22 +69,26 @@ func (r *raster) rect(x, y, w, h float64, fill string) {
 }
 
 func (r *raster) line(points []Point, color string, width float64, dashed bool) {
-	box := r.bounds(points, width).Intersect(r.image.Bounds())
-	pen := &pen{Rasterizer: vector.NewRasterizer(box.Dx(), box.Dy()), corner: box.Min, scale: r.scale}
-	pieces := [][]Point{points}
-	if dashed {
-		pieces = dashes(points)
+	on, off := dashOn, dashOff
+	if !dashed {
+		on, off = pieceLength, 0
 	}
-	for _, piece := range pieces {
+	for _, piece := range dashes(points, on, off) {
+		box := r.bounds(piece, width).Intersect(r.image.Bounds())
+		pen := &pen{Rasterizer: vector.NewRasterizer(box.Dx(), box.Dy()), corner: box.Min, scale: r.scale}
 		for i := 1; i < len(piece); i++ {
 			pen.stroke(piece[i-1], piece[i], width)
-			if i > 1 {
+			if i > 1 || !dashed {
 				pen.dot(piece[i-1], width)
 			}
 		}
+		pen.Draw(r.image, box, r.ink(color), image.Point{})
 	}
-	pen.Draw(r.image, box, r.ink(color), image.Point{})
 }
+
+// pieceLength is how much of a line is drawn at a time: what that costs is the
+// rectangle around it.
+const pieceLength = 40.0
 
 // bounds is the part of the image that a line touches.
 func (r *raster) bounds(points []Point, width float64) image.Rectangle {
@@ -137,32 +142,35 @@ func (p *pen) outline(corners ...Point) {
 	p.ClosePath()
 }
 
-// dashes cuts a line into dashes.
-func dashes(points []Point) [][]Point {
+// dashes cuts a line into dashes, so long and so far from each other.
+func dashes(points []Point, length, gap float64) [][]Point {
 	var pieces [][]Point
 	var piece []Point
-	on, left := true, dashOn
+	on, left := true, length
 	for i := 1; i < len(points); i++ {
 		a, b := points[i-1], points[i]
-		length := math.Hypot(b.X-a.X, b.Y-a.Y)
+		whole := math.Hypot(b.X-a.X, b.Y-a.Y)
 		if on && piece == nil {
 			piece = []Point{a}
 		}
 		gone := 0.0
-		for ; length-gone > left; on = !on {
+		for ; whole-gone > left; on = !on {
 			gone += left
-			at := Point{a.X + (b.X-a.X)*gone/length, a.Y + (b.Y-a.Y)*gone/length}
+			at := Point{a.X + (b.X-a.X)*gone/whole, a.Y + (b.Y-a.Y)*gone/whole}
 			if on {
-				pieces, piece, left = append(pieces, append(piece, at)), nil, dashOff
+				pieces, piece, left = append(pieces, append(piece, at)), nil, gap
 			} else {
-				piece, left = []Point{at}, dashOn
+				piece, left = []Point{at}, length
 			}
 		}
-		if left -= length - gone; on {
+		if left -= whole - gone; on {
 			piece = append(piece, b)
 		}
 	}
-	return append(pieces, piece)
+	if len(piece) > 1 {
+		pieces = append(pieces, piece)
+	}
+	return pieces
 }
 
 func (r *raster) text(x, y float64, text string, style style) {
