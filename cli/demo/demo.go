@@ -26,9 +26,10 @@ const (
 	lease      = time.Minute            // of most receivers: more than their queue ever takes
 	shortLease = 2 * time.Second        // of the lane where leases lapse
 	poll       = 100 * time.Millisecond // of the relays
-	slots      = 20                     // of each of the two workers
-	lateEvery  = 3                      // the post holds every third message of that lane past its lease
-	patience   = 2 * time.Minute        // until the demo gives up
+	workers    = 2
+	slots      = 10              // of each worker
+	lateEvery  = 3               // the post holds every third message of that lane past its lease
+	patience   = 2 * time.Minute // until the demo gives up
 )
 
 // Config configures a run of the demo.
@@ -141,7 +142,7 @@ func startParts(ctx context.Context, parts *errgroup.Group, config Config, own n
 		}
 		parts.Go(func() error { return r.Run(ctx) })
 	}
-	for range 2 {
+	for range workers {
 		w, err := worker.New(worker.Config{
 			Store: outbox.Store, Backend: waybill.Join(consumers...), Slots: slots, Drain: 2 * shortLease, Logger: config.Logger, Observer: count.observe,
 		})

@@ -10,9 +10,9 @@ import (
 	"github.com/waybill-go/waybill/internal/wire"
 )
 
-// connections is what the demo takes of a PostgreSQL at the same time. Its
-// transactional runs are short: they wait for one another, and not for long.
-const connections = 10
+// connections is what the demo may take of a PostgreSQL at the same time: one for each
+// slot of its workers, because a transactional run holds one, and a few for the rest.
+const connections = workers*slots + 6
 
 // outbox is a store of the demo's own, and the table beside it that the
 // transactional receiver writes to.
