@@ -299,3 +299,26 @@ func TestExamplesOfTheCalculator(t *testing.T) {
 		t.Errorf("%d examples ran, want %d", seen, len(said))
 	}
 }
+
+// The table in JSON, and that a cost that was typed has a column of its own.
+func TestSizeTable(t *testing.T) {
+	t.Parallel()
+	args := []string{"size", "--backlog", "28000", "--workers", "20", "--run", "1s", "--stale-cost", "20ms", "--table"}
+	if got := succeeds(t, args...).out; !strings.Contains(got, "  STALE AT 2%  STALE AT 1%  STALE AT 10%  STALE AT FULL  ") {
+		t.Errorf("the table has no column for 20ms of a second:\n%s", got)
+	}
+	rows := ask(t, args...)["table"].([]any)
+	if len(rows) != 7 {
+		t.Fatalf("%d rows, want 7", len(rows))
+	}
+	row := rows[3].(map[string]any)
+	stale := row["stale"].([]any)
+	delete(row, "stale")
+	want := map[string]any{"lease_seconds": 900.0, "holds_rows": 18_000.0, "dead_worker_wait_seconds": 900.0, "lost_broker_wait_seconds": 900.0}
+	if diff := cmp.Diff(want, row); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	checkKeys(t, stale[0].(map[string]any), map[string]any{"stale_share": 0.02, "stale_copies": 10_000, "converges": true})
+	checkKeys(t, stale[3].(map[string]any), map[string]any{"stale_share": 1, "stale_copies": 12_000, "collapse_backlog": 36_000, "finish_seconds": 2000})
+	checkKeys(t, rows[2].(map[string]any)["stale"].([]any)[3].(map[string]any), map[string]any{"converges": false})
+}
