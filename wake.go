@@ -20,6 +20,11 @@ const DefaultWakeInterval = 500 * time.Millisecond
 // WakeLook is how often a relay looks during a wake interval.
 const WakeLook = 10 * time.Millisecond
 
+// Coalescing is a Store that says for how long one of its wake-ups stands for those
+// after it, in whatever process: negative if every one is sent. Of any other it is
+// DefaultWakeInterval.
+type Coalescing interface{ WakeInterval() time.Duration }
+
 // ErrDeaf is what a store's Listen returns where wake-ups do not arrive at all,
 // although the connection is well: a pooler in transaction mode is between the
 // process and the database. Relays poll there.

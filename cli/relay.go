@@ -224,7 +224,7 @@ func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backen
 	for _, lane := range f.lanes {
 		config := relay.Config{
 			Store: store, Lane: lane, BatchSize: f.batchSize, Poll: f.poll, OrphanAfter: f.orphanAfter,
-			WakeInterval: a.wake.relayInterval(), PollOnly: a.wake.pollOnly(), WorkerID: f.workerID, Passes: f.passes, Logger: log, Observer: observer,
+			PollOnly: a.wake.pollOnly(), WorkerID: f.workerID, Passes: f.passes, Logger: log, Observer: observer,
 		}
 		if backend != nil {
 			queue, err := openQueue(ctx, backend, lane)

@@ -42,12 +42,3 @@ func (f *wakeFlags) every() time.Duration {
 	}
 	return f.interval
 }
-
-// relayInterval is for how long a relay looks for what was left out: nothing is,
-// where no wake-up is sent.
-func (f *wakeFlags) relayInterval() time.Duration {
-	if f.pollOnly() {
-		return -1
-	}
-	return f.every()
-}

@@ -163,6 +163,44 @@ func TestNegativeIntervalNeverLooks(t *testing.T) {
 	})
 }
 
+// patient is a store whose wake-ups stand for a time of its own.
+type patient struct {
+	*ledger
+	interval time.Duration
+}
+
+func (p patient) WakeInterval() time.Duration { return p.interval }
+
+// The store knows what is left out, unless somebody knows better: on SQLite nothing is,
+// and a look would take the lock that others write under.
+func TestLooksAreAsLongAsTheStoresInterval(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name              string
+		stores, told      time.Duration
+		atLeast, lessThan int // looks
+	}{
+		{"every wake-up is sent", -1, 0, 0, 1},
+		{"a time of its own", 100 * time.Millisecond, 0, 10, 13},
+		{"told otherwise", 100 * time.Millisecond, 50 * time.Millisecond, 5, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				seen := &sightings{}
+				store := patient{newLedger(declare(t, map[string]waybill.Options{"a": {}})), c.stores}
+				store.owe("a", 1)
+				stop := run(t, newRelay(t, relay.Config{Store: store, Backend: &queue{}, Poll: time.Hour, WakeInterval: c.told, Observer: seen.observe}))
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if n := seen.woken()[waybill.WakeLooked]; n < c.atLeast || n >= c.lessThan {
+					t.Errorf("%d looks, want %d or more and less than %d", n, c.atLeast, c.lessThan)
+				}
+				stop()
+			})
+		})
+	}
+}
+
 // A batch that is full is followed by the next at once: only an end of the rows is
 // worth a wait.
 func TestFullBatchIsFollowedAtOnce(t *testing.T) {

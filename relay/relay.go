@@ -55,7 +55,8 @@ type Config struct {
 	// WakeInterval is for how long the relay looks for more, every
 	// waybill.WakeLook, after it was woken or has found rows: as long as the
 	// processes that fire leave wake-ups out. Negative is never, for processes that
-	// send every one. Defaults to waybill.DefaultWakeInterval.
+	// send every one. Defaults to the store's own, if it is waybill.Coalescing, else to
+	// waybill.DefaultWakeInterval.
 	WakeInterval time.Duration
 	// StandardLease bounds what a claim stamps on its rows; see
 	// waybill.StampedLease. Defaults to waybill.DefaultLease.
@@ -111,6 +112,9 @@ func New(config Config) (*Relay, error) {
 	}
 	setDefault(&config.BatchSize, DefaultBatchSize)
 	setDefault(&config.Poll, DefaultPoll)
+	if store, ok := config.Store.(waybill.Coalescing); ok {
+		setDefault(&config.WakeInterval, store.WakeInterval())
+	}
 	setDefault(&config.WakeInterval, waybill.DefaultWakeInterval)
 	setDefault(&config.StandardLease, waybill.DefaultLease)
 	setDefault(&config.OrphanAfter, DefaultOrphanAfter)

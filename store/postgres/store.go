@@ -86,6 +86,7 @@ type Store struct {
 var (
 	_ waybill.TxStore      = (*Store)(nil)
 	_ waybill.TxClaimer    = (*Store)(nil)
+	_ waybill.Coalescing   = (*Store)(nil)
 	_ waybill.StatusReader = (*Store)(nil)
 	_ waybill.Pooled       = (*Store)(nil)
 )

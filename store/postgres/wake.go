@@ -45,6 +45,15 @@ func (s *Store) Wake(ctx context.Context, lanes ...string) {
 	}
 }
 
+// WakeInterval is for how long one wake of a lane stands for those after it. It is
+// negative where none is sent, or each.
+func (s *Store) WakeInterval() time.Duration {
+	if s.pollOnly {
+		return -1
+	}
+	return s.wakeInterval
+}
+
 // waking is what a process knows of the wakes it has sent. At any time one is being
 // sent, and one that stands for all who came meanwhile waits for its turn.
 type waking struct {

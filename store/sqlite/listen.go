@@ -134,3 +134,7 @@ func (s *Store) Listen(ctx context.Context, lane string, wake func()) error {
 		}
 	}
 }
+
+// WakeInterval is negative: every wake is sent, and looks for what was left out would
+// only compete for the one lock that whoever writes has to have.
+func (s *Store) WakeInterval() time.Duration { return -1 }
