@@ -94,6 +94,7 @@ func (q *sizeQuestion) answer(cmd *cobra.Command) error {
 	if answer.WorkersNeeded > 0 {
 		report.WorkersNeeded = &answer.WorkersNeeded
 	}
+	report.warnOfOneWorker()
 	if q.load.Lease.Given() {
 		report.Verdict = judge(answer)
 	}
@@ -149,6 +150,20 @@ type sizeReport struct {
 	Table         []tableRow `json:"table,omitempty"`
 
 	question *sizeQuestion
+}
+
+// warnOfOneWorker says so where stale copies are counted as if one worker did it all:
+// its runs are then so short that a stale copy is dear.
+func (r *sizeReport) warnOfOneWorker() {
+	l := r.question.load
+	if l.Workers.Given() || l.Service.Given() || l.StaleShare.Given() || r.staleShare() == 0 {
+		return
+	}
+	if r.StaleCopies == 0 && r.StaleAtLowDrain == 0 && r.Converges {
+		return
+	}
+	r.Warnings = append(r.Warnings, fmt.Sprintf("a stale copy is counted as %s of a run, as if one worker did it all: give --workers, or stale copies come out too many",
+		percent(r.staleShare())))
 }
 
 // judgedLease is the lease that the answer is about.

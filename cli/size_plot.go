@@ -59,7 +59,9 @@ const steps = 400
 // are, and from where on a queue never gets done.
 func (r *sizeReport) chart() (plot.Chart, error) {
 	wait, lease := r.Wait.Duration().Seconds(), r.Lease.Duration().Seconds()
-	most := plot.Limit(1.15*max(lease, r.judgedLease().Seconds()), 10)
+	judged := r.judgedLease().Seconds()
+	// A lease that is far too long would squeeze all there is to see into a corner.
+	most := plot.Limit(1.15*max(lease, min(judged, 3*lease)), 10)
 	rows := r.input("ahead_rows")
 	chart := plot.Chart{
 		Title: fmt.Sprintf("A lease for %s rows at %s a second", plot.Number(rows), plot.Number(r.input("drain_per_second"))),
@@ -91,7 +93,11 @@ func (r *sizeReport) chart() (plot.Chart, error) {
 		chart.Shaded = max(chart.Shaded, collapse)
 	}
 	if r.Verdict != "" {
-		chart.Marks = append(chart.Marks, plot.Mark{X: r.judgedLease().Seconds(), Color: plot.Black, Label: "your lease: " + seconds(r.judgedLease().Seconds())})
+		mark := plot.Mark{X: min(judged, most), Color: plot.Black, Label: "your lease: " + seconds(judged)}
+		if judged > most {
+			mark.Label += ", beyond the edge"
+		}
+		chart.Marks = append(chart.Marks, mark)
 	}
 	if r.Verdict == "" || r.Lease != r.Judged {
 		chart.Marks = append(chart.Marks, plot.Mark{X: lease, Color: plot.Green, Label: "to declare: " + seconds(lease)})

@@ -92,6 +92,7 @@ func TestPlot(t *testing.T) {
 		{"nothing", "--backlog 28000 --rate 20 --stale-cost 0s", []string{"if one costs nothing"}},
 		{"small", "--backlog 300 --workers 4 --run 200ms --lease 70s --stale-cost 50ms", []string{"your lease: 70s", "to declare: 21s", "collapse: up to 7.5s, if a copy costs a full slot"}},
 		{"large", "--backlog 2000000 --rate 2 --lease 30m --stale-cost full", []string{"your lease: 1800s", "collapse: up to 500000s, if a copy costs a full slot"}},
+		{"far too long", "--backlog 5 --rate 0.01 --lease 100h", []string{"your lease: 360000s, beyond the edge", "to declare: 1140s", "4,000"}},
 		{"one row", "--backlog 1 --rate 0.5", []string{"A lease for 1 rows at 0.5 a second"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -103,6 +103,16 @@ func TestSizeKeys(t *testing.T) {
 	if warnings := burst["warnings"].([]any); len(warnings) != 2 || !strings.Contains(warnings[0].(string), "workers are not known") {
 		t.Errorf("warnings = %v", warnings)
 	}
+	const oneWorker = "a stale copy is counted as 500% of a run, as if one worker did it all: give --workers, or stale copies come out too many"
+	fast := []string{"size", "--backlog", "100000", "--rate", "1000", "--lease", "60s"}
+	if warnings := ask(t, fast...)["warnings"].([]any); !slices.Contains(warnings, oneWorker) {
+		t.Errorf("warnings = %v, want %q among them", warnings, oneWorker)
+	}
+	for _, more := range [][]string{{"--workers", "50"}, {"--stale-cost", "full"}, {"--lease", "5m"}} {
+		if warnings := ask(t, append(slices.Clone(fast), more...)...)["warnings"].([]any); slices.ContainsFunc(warnings, func(warning any) bool { return strings.Contains(warning.(string), "one worker") }) {
+			t.Errorf("%v: warnings = %v", more, warnings)
+		}
+	}
 	table := ask(t, "size", "--backlog", "28000", "--rate", "20", "--lease", "15m", "--table")
 	want = slices.Sorted(slices.Values(append(want, "table", "verdict")))
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(table))); diff != "" {

@@ -120,10 +120,18 @@ func (r *sizeReport) noted() sizing.Inputs {
 	inputs := slices.Clone(r.Inputs)
 	for i := range inputs {
 		if inputs[i].Name == "stale_cost_seconds" {
-			inputs[i].Note = fmt.Sprintf("%.2g%% of a run", 100*r.staleShare())
+			inputs[i].Note = percent(r.staleShare()) + " of a run"
 		}
 	}
 	return inputs
+}
+
+// percent writes a share, a small one to two digits.
+func percent(share float64) string {
+	if share < 1 {
+		return fmt.Sprintf("%.2g%%", 100*share)
+	}
+	return plot.Number(math.Round(100*share)) + "%"
 }
 
 // words name the figures that an answer rests on, and their units.
