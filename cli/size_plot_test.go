@@ -130,8 +130,8 @@ func TestPlotAsPNG(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if config, err := png.DecodeConfig(file); err != nil || config.Width != 1800 {
-		t.Errorf("the picture is %+v, %v; want one 1800 wide", config, err)
+	if config, err := png.DecodeConfig(file); err != nil || config.Width != 1350 {
+		t.Errorf("the picture is %+v, %v; want one 1350 wide", config, err)
 	}
 	checkFailure(t, bridge(t, "size", "--backlog", "9", "--rate", "1", "--plot", filepath.Join(path, "x.svg")), 1, "--plot: open ", "not a directory")
 }

@@ -21,7 +21,7 @@ import (
 
 // sharp is how many pixels of a PNG make one of the chart, so that it is sharp on
 // today's screens.
-const sharp = 2.0
+const sharp = 1.5
 
 // Of a dashed line, in the chart's pixels.
 const (
@@ -29,7 +29,7 @@ const (
 	dashOff = 4.0
 )
 
-// WritePNG writes the chart as PNG, 1800 pixels wide.
+// WritePNG writes the chart as PNG, 1350 pixels wide.
 func (c Chart) WritePNG(w io.Writer) error {
 	picture, err := c.rasterize(sharp)
 	if err != nil {
