@@ -163,6 +163,20 @@ func TestDashes(t *testing.T) {
 	}
 }
 
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	frame := []Point{{0, 0}, {0, 200}, {800, 200}}
+	if diff := cmp.Diff([][]Point{{{0, 0}, {0, 200}}, {{0, 200}, {800, 200}}}, pieces(frame, false)); diff != "" {
+		t.Errorf("along the axes (-want +got):\n%s", diff)
+	}
+	if got := len(pieces([]Point{{0, 0}, {300, 400}}, false)); got != 13 {
+		t.Errorf("500 pixels across are drawn in %d pieces, want 13", got)
+	}
+	if got := len(pieces(frame, true)); got != 100 {
+		t.Errorf("1000 pixels have %d dashes, want 100", got)
+	}
+}
+
 func TestTicks(t *testing.T) {
 	t.Parallel()
 	if diff := cmp.Diff([]float64{0, 500, 1000, 1500, 2000}, ticks(2000, 5)); diff != "" {

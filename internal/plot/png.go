@@ -69,11 +69,7 @@ func (r *raster) rect(x, y, w, h float64, fill string) {
 }
 
 func (r *raster) line(points []Point, color string, width float64, dashed bool) {
-	on, off := dashOn, dashOff
-	if !dashed {
-		on, off = pieceLength, 0
-	}
-	for _, piece := range dashes(points, on, off) {
+	for _, piece := range pieces(points, dashed) {
 		box := r.bounds(piece, width).Intersect(r.image.Bounds())
 		pen := &pen{Rasterizer: vector.NewRasterizer(box.Dx(), box.Dy()), corner: box.Min, scale: r.scale}
 		for i := 1; i < len(piece); i++ {
@@ -86,9 +82,25 @@ func (r *raster) line(points []Point, color string, width float64, dashed bool) 
 	}
 }
 
-// pieceLength is how much of a line is drawn at a time: what that costs is the
+// pieceLength is how much of a curve is drawn at a time: what that costs is the
 // rectangle around it.
 const pieceLength = 40.0
+
+// pieces are what is drawn of a line at a time. What runs along an axis is drawn whole:
+// its rectangle is small, and no seam shows.
+func pieces(points []Point, dashed bool) [][]Point {
+	if dashed {
+		return dashes(points, dashOn, dashOff)
+	}
+	var whole [][]Point
+	for i := 1; i < len(points); i++ {
+		if points[i-1].X != points[i].X && points[i-1].Y != points[i].Y {
+			return dashes(points, pieceLength, 0)
+		}
+		whole = append(whole, points[i-1:i+1])
+	}
+	return whole
+}
 
 // bounds is the part of the image that a line touches.
 func (r *raster) bounds(points []Point, width float64) image.Rectangle {
