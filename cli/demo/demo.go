@@ -27,9 +27,9 @@ const (
 	shortLease = 2 * time.Second        // of the lane where leases lapse
 	poll       = 100 * time.Millisecond // of the relays
 	workers    = 2
-	slots      = 10              // of each worker
+	slots      = 20              // of each worker
 	lateEvery  = 3               // the post holds every third message of that lane past its lease
-	patience   = 2 * time.Minute // until the demo gives up
+	patience   = 4 * time.Minute // until the demo gives up: a slow disk has it wait for leases
 )
 
 // Config configures a run of the demo.
