@@ -126,7 +126,7 @@ func TestSizeText(t *testing.T) {
 	const figures = `typed    backlog 28,000 rows; workers 20; run 1s; lease 15m
 default  rate 20/s (workers ÷ run); cv 1; arrivals 0/s; confidence 0.99; poll 1s; batch 100 rows; send 1ms;
          stale copy 5ms (0.5% of a run); standard lease 5m
-warning: a lease of 15m0s lapses before the last of 28000 rows starts: about 10000 stale copies; raise it to 26m30s, or use the window
+warning: a lease of 15m0s lapses before the last of 28000 rows starts: about 10000 stale copies; raise it to 26m30s
 warning: a claim stamps at most 5m30s: each row costs a fourth write, which gives it its 15m0s at the hand-off
 `
 	const judged = `A lease of 900s (15m) lapses: about 10,000 stale copies.
