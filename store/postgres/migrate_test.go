@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waybill-go/waybill/internal/services"
 	"github.com/waybill-go/waybill/store/postgres"
@@ -19,10 +20,20 @@ func TestMigratorsSeeEachOther(t *testing.T) {
 	config := newPool(t, services.Postgres(t), 4).Config()
 	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 	pool := newPoolOf(t, config)
+	applied := migrateAtOnce(t, 4, func() *pgxpool.Pool { return pool })
+	if n := count(t, pool, "SELECT count(*) FROM waybill.schema_version WHERE version_id > 0"); n != applied {
+		t.Errorf("%d steps are applied, and all of them applied %d", n, applied)
+	}
+}
+
+// migrateAtOnce has so many migrators go up at the same time, each on a pool of open's,
+// and returns how many steps all of them applied.
+func migrateAtOnce(t *testing.T, migrators int, open func() *pgxpool.Pool) int {
+	t.Helper()
 	var wg sync.WaitGroup
 	var applied atomic.Int64
-	for range 4 {
-		migrator, err := postgres.NewMigrator(pool, "")
+	for range migrators {
+		migrator, err := postgres.NewMigrator(open(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,9 +46,7 @@ func TestMigratorsSeeEachOther(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := count(t, pool, "SELECT count(*) FROM waybill.schema_version WHERE version_id > 0"); int64(n) != applied.Load() {
-		t.Errorf("%d steps are applied, and all of them applied %d", n, applied.Load())
-	}
+	return int(applied.Load())
 }
 
 // TestMigrateStopsAtWhatItDoesNotKnow: a step that was passed over, and one of a

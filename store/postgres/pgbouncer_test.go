@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -159,29 +158,14 @@ func TestMigrateThroughPgBouncer(t *testing.T) {
 	direct, through := behindPgBouncer(t)
 	watcher := newPool(t, direct, 1)
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe} {
-		var wg sync.WaitGroup
-		var applied atomic.Int64
-		for range 6 {
-			migrator, err := postgres.NewMigrator(pooled(t, through, 1, mode), "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			wg.Go(func() {
-				steps, err := migrator.Up(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
-				applied.Add(int64(len(steps)))
-			})
-		}
-		wg.Wait()
+		applied := migrateAtOnce(t, 6, func() *pgxpool.Pool { return pooled(t, through, 1, mode) })
 		migrator, err := postgres.NewMigrator(pooled(t, through, 1, mode), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		steps, err := migrator.Status(t.Context())
-		if err != nil || int(applied.Load()) != len(steps) {
-			t.Errorf("%d steps were applied by all of them, of %d: %v", applied.Load(), len(steps), err)
+		if err != nil || applied != len(steps) {
+			t.Errorf("%d steps were applied by all of them, of %d: %v", applied, len(steps), err)
 		}
 		if n := count(t, watcher, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"); n != 0 {
 			t.Errorf("%d advisory locks are held when all is done", n)
