@@ -25,6 +25,7 @@ type Observation struct {
 	Deferred   bool       // ObservedAck: failed without spending an attempt
 	Refusal    Refusal    // ObservedRefusal
 	Wake       WakeSource // ObservedWake: what ended the wait
+	Window     Window     // ObservedWindow
 	// Elapsed is, of ObservedPass, the pass; of ObservedTake, the time since the
 	// hand-off; of ObservedRun, the run; of ObservedAck, the time from when the
 	// delivery became owed to the end of its run, zero where it was settled
@@ -50,8 +51,23 @@ const (
 	ObservedPause    ObservationKind = "pause"     // a relay found its lane paused
 	ObservedResume   ObservationKind = "resume"    // a relay found the pause of its lane over
 	ObservedWake     ObservationKind = "wake"      // a relay's wait for rows is over
+	ObservedWindow   ObservationKind = "window"    // a relay looked at what it has handed off to Site, and set its Window
+	ObservedProbe    ObservationKind = "probe"     // a relay claimed Count rows of a lane that stands still, to see whether workers are there
 	ObservedListen   ObservationKind = "listen"    // a relay hears wake-ups from now on, or Err says why it does not
 )
+
+// Window is what one relay lets wait in one queue. The zero Window is none: a relay
+// claims all that is due.
+type Window struct {
+	// Size is how many rows may wait, at most.
+	Size int
+	// Waiting is how many rows that this relay handed off wait, as far as it knows.
+	Waiting int
+	// Drain is how many of its rows workers settle each second; 0 while that is unknown.
+	Drain float64
+	// Stalled says that rows wait and no worker takes any.
+	Stalled bool
+}
 
 // WakeSource says what ended a relay's wait for rows.
 type WakeSource string
