@@ -46,7 +46,7 @@ func (e *engine) pass(r *relay) {
 	}
 	asked, looked := e.batch, false
 	if r.window != nil {
-		if r.lookedAt == window.Never || e.now-r.lookedAt >= window.LookGap {
+		if r.lookedAt == window.Never || e.now-r.lookedAt >= window.LookGap(len(r.own)) {
 			e.look(r)
 			looked = true
 		}

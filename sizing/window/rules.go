@@ -13,10 +13,6 @@ const (
 	DefaultMargin  = 5 * time.Second
 	DefaultMaxHold = 20 // leases
 
-	// LookGap is the shortest time between two looks: a look reads the relay's own
-	// rows by primary key, which is not free where they are many.
-	LookGap = 250 * time.Millisecond
-
 	leaseShare   = 0.5  // of what the workers start within a lease, the most that waits
 	smallest     = 2    // a window that holds less would never fill two workers
 	first        = 10   // while the drain is unknown
@@ -39,7 +35,8 @@ type Rules struct {
 	// more than a quarter of the lease is refused.
 	Target time.Duration
 	// Margin is by how much a row must be overtaken before it is claimed again:
-	// longer than it takes to send one batch. Defaults to 5s.
+	// longer than it takes to send one batch. Defaults to 5s, or a quarter of the
+	// lease if that is less.
 	Margin time.Duration
 	// MaxHold is after how long a lapsed row is claimed again whatever the frontier
 	// says, so that no row is held for ever. Defaults to 20 leases; when workers were
@@ -63,7 +60,7 @@ func (r Rules) withDefaults() (Rules, error) {
 	}{
 		{"poll", &r.Poll, DefaultPoll},
 		{"target", &r.Target, min(DefaultTarget, r.Lease/4)},
-		{"margin", &r.Margin, DefaultMargin},
+		{"margin", &r.Margin, min(DefaultMargin, r.Lease/4)},
 		{"longest hold", &r.MaxHold, DefaultMaxHold * r.Lease},
 	} {
 		if *d.value < 0 {

@@ -37,12 +37,19 @@ func (s *stall) probed(now, longest time.Duration) {
 	s.gap = min(2*s.gap, longest)
 }
 
+// leastPatience is what a busy machine may take for nothing at all.
+const leastPatience = time.Second
+
 // patience is how long a lane stands still before it counts as stalled: ten rows'
-// time at its drain, at least five polls, and a lease while the drain is unknown.
-func (r Rules) patience(drain *Drain) time.Duration {
+// time at its drain, and a lease while the drain is unknown. In a queue that is known
+// to be empty nothing is waited for. It is five polls and a second at least.
+func (r Rules) patience(drain *Drain, look Look) time.Duration {
 	longest := r.Lease
 	if rate, known := drain.Rate(); known && rate > 0 {
 		longest = min(longest, duration(10/rate))
 	}
-	return max(5*r.Poll, longest)
+	if look.DepthKnown && look.Depth == 0 {
+		longest = 0
+	}
+	return max(5*r.Poll, longest, leastPatience)
 }

@@ -52,6 +52,7 @@ type Window struct {
 	stall   stall
 	size    float64
 	takenAt time.Duration
+	grownAt time.Duration
 	room    int
 	filled  bool // the last claim got all that it asked for
 }
@@ -62,7 +63,7 @@ func New(rules Rules) (*Window, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Window{rules: rules, size: first, takenAt: Never}, nil
+	return &Window{rules: rules, size: first, takenAt: Never, grownAt: Never}, nil
 }
 
 // Rules returns the rules with their defaults filled in.
@@ -74,7 +75,7 @@ func (w *Window) Look(now time.Duration, look Look) Decision {
 	if look.DepthKnown {
 		waiting = min(waiting, look.Depth)
 	}
-	patience := w.rules.patience(&w.drain)
+	patience := w.rules.patience(&w.drain, look)
 	w.drain.Look(now, look.Settled, waiting > 0)
 
 	taken := look.Taken > 0 || look.TakenAt > w.takenAt
@@ -84,14 +85,14 @@ func (w *Window) Look(now time.Duration, look Look) Decision {
 		w.drain.Forget()
 	}
 
-	decision := Decision{LookIn: w.rules.Poll, Stalled: w.stall.stalled}
+	decision := Decision{LookIn: w.rules.lookIn(false), Stalled: w.stall.stalled}
 	if w.stall.stalled {
 		decision.Probe = w.stall.due(now)
 	} else {
 		starved := waiting+look.Unsent == 0 && look.Taken > 0 && w.filled
-		w.resize(starved)
+		w.resize(now, starved)
 		if starved {
-			decision.LookIn = min(w.rules.Poll, LookGap)
+			decision.LookIn = w.rules.lookIn(true)
 		}
 		decision.Claim = max(0, w.rows()-waiting-look.Unsent)
 	}
@@ -120,8 +121,9 @@ func (w *Window) Probed(now time.Duration) {
 
 // resize follows the drain. A queue that ran dry under a window that was full wants
 // a larger one than the drain can tell yet; where the last claim was not full there
-// simply was no more to do. It never more than doubles between two looks.
-func (w *Window) resize(starved bool) {
+// simply was no more to do. It never more than doubles at a time, and not before what it
+// let out last could be seen.
+func (w *Window) resize(now time.Duration, starved bool) {
 	want := w.size
 	if rate, known := w.drain.Rate(); known {
 		want = rate * w.rules.Target.Seconds()
@@ -129,7 +131,14 @@ func (w *Window) resize(starved bool) {
 	if starved {
 		want = max(want, 2*w.size)
 	}
-	w.size = max(smallest, min(want, 2*w.size, w.ceiling()))
+	want = max(smallest, min(want, 2*w.size, w.ceiling()))
+	if want > w.size {
+		if w.grownAt != Never && now-w.grownAt < longestGap {
+			return
+		}
+		w.grownAt = now
+	}
+	w.size = want
 }
 
 // ceiling is half of what the workers start within a lease; while that is unknown a

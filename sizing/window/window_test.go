@@ -43,7 +43,7 @@ func TestWindowGrowsWhereItStarves(t *testing.T) {
 		want              int
 		lookIn            time.Duration
 	}{
-		{"starved", 10, 10, 10, 0, 20, LookGap},
+		{"starved", 10, 10, 10, 0, 20, shortestGap},
 		{"nothing more to do", 10, 9, 9, 0, 10, time.Second},
 		{"nothing taken", 10, 10, 0, 0, 10, time.Second},
 		{"some wait", 10, 10, 9, 1, 10, time.Second},
