@@ -115,3 +115,11 @@ type Consumer interface {
 // Its context is not cancelled by trouble of the queue: the row, and not the
 // queue, says how long a run may go on.
 type Handler func(ctx context.Context, message Message) error
+
+// Unordered is what a TaskBackend implements whose messages need not come out in the
+// order they went in. That a later message was taken then says nothing of an earlier
+// one, and a relay claims rows anew as soon as their leases are over.
+type Unordered interface {
+	// Unordered reports whether it is so.
+	Unordered() bool
+}

@@ -36,7 +36,7 @@ var (
 	// narrow packages import the standard library and these, no more.
 	narrow = map[string][]string{
 		"":                    nil,
-		"relay":               {modulePath, "golang.org/x/sync/..."},
+		"relay":               {modulePath, modulePath + "/sizing/window", "golang.org/x/sync/..."},
 		"worker":              {modulePath, "golang.org/x/sync/..."},
 		"worker/httpreceiver": {modulePath},
 		"worker/execreceiver": {modulePath},

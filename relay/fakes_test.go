@@ -72,7 +72,15 @@ func down(_ context.Context, messages []waybill.Message) ([]waybill.Result, erro
 	return waybill.AllResults(len(messages), waybill.EnqueueNotSent, errDown), errDown
 }
 
+// newRelay returns a relay without a window: nobody takes what these queues have.
 func newRelay(t *testing.T, config relay.Config) *relay.Relay {
+	t.Helper()
+	config.WindowOff = true
+	return newWindowed(t, config)
+}
+
+// newWindowed returns a relay as users have it.
+func newWindowed(t *testing.T, config relay.Config) *relay.Relay {
 	t.Helper()
 	if config.Logger == nil {
 		config.Logger, _ = logtest.New()

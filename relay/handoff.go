@@ -91,6 +91,7 @@ func (r *Relay) extend(ctx context.Context, store waybill.Extender, rows []waybi
 func (r *Relay) sortResults(route *route, messages []waybill.Message, results []waybill.Result) []waybill.GiveBack {
 	var back []waybill.GiveBack
 	var accepted, unknown int
+	lapses := time.Now().Add(r.longest(route))
 	for i, message := range messages {
 		var result waybill.Result // a backend that says nothing leaves it unknown
 		if i < len(results) {
@@ -99,6 +100,7 @@ func (r *Relay) sortResults(route *route, messages []waybill.Message, results []
 		switch result.Status {
 		case waybill.EnqueueAccepted:
 			accepted++
+			route.sends(message, lapses)
 			delete(route.refusals, message.DeliveryID)
 		case waybill.EnqueueRefused:
 			delay := route.refused(message.DeliveryID)
@@ -109,6 +111,7 @@ func (r *Relay) sortResults(route *route, messages []waybill.Message, results []
 			back = append(back, waybill.GiveBack{Message: message})
 		default:
 			unknown++
+			route.sends(message, lapses)
 		}
 	}
 	if unknown > 0 {

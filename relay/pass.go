@@ -18,7 +18,14 @@ func (r *Relay) pass(ctx context.Context, limit int) (claimed int, more bool, er
 		r.sweepAt = r.lane.lookAt // what has lapsed by then goes first
 		return 0, false, err
 	}
-	if !time.Now().Before(r.sweepAt) {
+	sweeps := !time.Now().Before(r.sweepAt)
+	if err := r.watch(ctx, sweeps); err != nil {
+		return 0, false, err
+	}
+	if n, err := r.probe(ctx); err != nil || n > 0 {
+		return n, false, err
+	}
+	if sweeps || r.passedOver && r.task.limit(limit) > 0 {
 		if claimed, more, err = r.sweep(ctx, limit); err != nil || more {
 			return claimed, more, err // the next pass sweeps again: nothing due goes before what lapsed
 		}
@@ -79,11 +86,19 @@ func (r *Relay) sweepBy(at time.Time) {
 // whether it got as many as there was room for.
 func (r *Relay) claimDue(ctx context.Context, route *route, receivers []*waybill.Receiver, limit int) (claimed int, full bool, err error) {
 	limit = route.limit(limit)
+	claimed, err = r.claimDueOf(ctx, route, receivers, limit)
+	if route.outflow != nil && limit > 0 && err == nil {
+		route.outflow.window.Claimed(limit, claimed)
+	}
+	return claimed, limit > 0 && claimed == limit, err
+}
+
+func (r *Relay) claimDueOf(ctx context.Context, route *route, receivers []*waybill.Receiver, limit int) (int, error) {
 	if limit <= 0 || len(receivers) == 0 {
-		return 0, false, nil
+		return 0, nil
 	}
 	request := waybill.ClaimRequest{By: r.id, Receivers: waybill.Keys(receivers), Limit: limit, Lease: r.stamp(receivers)}
-	claimed, err = r.carry(ctx, func(ctx context.Context, claims waybill.Claimer) (load, error) {
+	return r.carry(ctx, func(ctx context.Context, claims waybill.Claimer) (load, error) {
 		requested := time.Now()
 		rows, err := claims.Claim(ctx, request)
 		if err != nil {
@@ -93,43 +108,6 @@ func (r *Relay) claimDue(ctx context.Context, route *route, receivers []*waybill
 		due.bound[route] = rows
 		return due, nil
 	}, route)
-	return claimed, claimed == limit, err
-}
-
-// claimLapsed claims lapsed rows of the lane and hands them off; more is whether
-// there may be others. The default lane is whatever is in no named one, so that no
-// row is without a relay.
-func (r *Relay) claimLapsed(ctx context.Context, limit int) (claimed int, more bool, err error) {
-	receivers := r.registry.LaneReceivers(r.config.Lane)
-	request := waybill.LapsedRequest{By: r.id, Limit: limit, Lease: r.stamp(receivers)}
-	var open []*route
-	var down []*waybill.Receiver // not claimed while their queue takes nothing
-	for _, route := range r.routes() {
-		served := route.receivers(receivers)
-		switch room := route.limit(limit); {
-		case len(served) == 0:
-		case room <= 0:
-			down = append(down, served...)
-		default:
-			open = append(open, route)
-			request.Receivers = append(request.Receivers, waybill.Keys(served)...)
-			request.Limit = min(request.Limit, room)
-		}
-	}
-	if r.config.Lane == waybill.DefaultLane {
-		request.Receivers, request.Except = nil, append(r.registry.NamedKeys(), waybill.Keys(down)...)
-	} else if len(request.Receivers) == 0 {
-		return 0, false, nil
-	}
-	claimed, err = r.carry(ctx, func(ctx context.Context, claims waybill.Claimer) (load, error) {
-		requested := time.Now()
-		rows, err := claims.ClaimLapsed(ctx, request)
-		if err != nil {
-			return load{}, fmt.Errorf("claim lapsed rows in lane %s: %w", r.config.Lane, err)
-		}
-		return r.sort(rows, requested.Add(request.Lease)), nil
-	}, open...)
-	return claimed, claimed == request.Limit, err
 }
 
 // stamp is the lease that a claim for these receivers puts on its rows.

@@ -74,6 +74,19 @@ type Config struct {
 	WorkerID string
 	// Passes ends Run after that many passes. Defaults to 0: none.
 	Passes int
+	// WindowOff lets the relay claim all that is due, however long the queue gets, and
+	// claim every row again whose lease is over. Leases then have to be as long as the
+	// backlog takes; see docs/lease-sizing.md.
+	WindowOff bool
+	// WindowHorizon is how long a row waits in the queue at most, as far as the relay
+	// can tell: it lets as many rows wait as workers start meanwhile. So long do workers
+	// go on without any relay. Defaults to 10s, or a quarter of the lane's shortest
+	// hand-off lease if that is less; more than that is refused.
+	WindowHorizon time.Duration
+	// WindowMargin is by how much a lapsed row must have been overtaken in the queue
+	// before it is claimed again: longer than it takes to send one batch. Defaults to
+	// 5s, or a quarter of that lease if it is less.
+	WindowMargin time.Duration
 	// PollOnly does without the store's wake-ups: rows are found by the poll.
 	PollOnly bool
 	Logger   *slog.Logger // Defaults to slog.Default().
@@ -96,6 +109,8 @@ type Relay struct {
 	alert    time.Time // until when the relay looks for more
 	sweepAt  time.Time // when lapsed rows and unknown receivers are looked for next, a poll away at most
 	turn     int       // counts passes
+
+	passedOver bool // the last sweep left lapsed rows alone, for want of room
 }
 
 // New validates the configuration.
@@ -126,6 +141,10 @@ func New(config Config) (*Relay, error) {
 		return nil, fmt.Errorf("relay: poll %s: must be positive", config.Poll)
 	case config.StandardLease < 0:
 		return nil, fmt.Errorf("relay: standard lease %s: must be positive", config.StandardLease)
+	case config.WindowHorizon < 0:
+		return nil, fmt.Errorf("relay: window horizon %s: must be positive", config.WindowHorizon)
+	case config.WindowMargin < 0:
+		return nil, fmt.Errorf("relay: window margin %s: must be positive", config.WindowMargin)
 	case config.Passes < 0:
 		return nil, fmt.Errorf("relay: %d passes: must be positive", config.Passes)
 	}
@@ -144,6 +163,9 @@ func New(config Config) (*Relay, error) {
 	r.log = config.Logger.With("relay", r.id, "lane", config.Lane)
 	r.task = newRoute(waybill.SiteTask, config.Backend)
 	r.local = newRoute(waybill.SiteRelay, config.Local)
+	if _, err := r.bound(); err != nil {
+		return nil, fmt.Errorf("relay: %w", err)
+	}
 	return r, nil
 }
 
@@ -166,11 +188,15 @@ func (r *Relay) ID() string { return r.id }
 // A pause of the lane is known within a poll of its begin, and its end is kept to
 // exactly; one that somebody ends early is over within a poll. What is handed off in
 // between, the workers give back.
-func (r *Relay) Run(ctx context.Context) error {
+func (r *Relay) Run(ctx context.Context) (err error) {
+	if r.task.outflow, err = r.bound(); err != nil {
+		return fmt.Errorf("relay: %w", err)
+	}
 	ctx, stop := context.WithCancel(ctx)
 	listening := r.listen(ctx)
 	defer listening.Wait()
 	defer stop() // the listener ends with Run, also where passes end it
+	defer func() { r.task.outflow = nil }()
 	r.log.Info("relay started")
 	defer r.log.Info("relay stopped")
 	failures := 0

@@ -18,12 +18,14 @@ type route struct {
 	retryAt  time.Time // when the queue is tried again
 	err      error     // the last outage
 	full     bool      // it had no room when it was last asked
+	outflow  *outflow  // what may wait in it; nil if that is not bounded
 
 	apart   int       // joint claims in a row that failed because of the queue
 	jointAt time.Time // when the next may be tried
 
 	refusals map[int64]int // how often in a row each row was refused
-	accepted int
+	accepted int           // messages that the queue took
+	sent     int           // and those that it may have taken
 }
 
 // routes returns the ways out of the lane.
@@ -60,8 +62,8 @@ func (r *route) receivers(all []*waybill.Receiver) []*waybill.Receiver {
 }
 
 // limit returns how many rows may be claimed for the route: none while its queue
-// is down, one to find out whether it is back, and never more than it has room
-// for. Claiming for a queue that takes nothing would churn the rows.
+// is down, one to find out whether it is back, and never more than it has room for,
+// or than may wait in it. Claiming for a queue that takes nothing would churn the rows.
 func (r *route) limit(batch int) int {
 	switch {
 	case r.failures > 0 && time.Now().Before(r.retryAt):
@@ -74,7 +76,18 @@ func (r *route) limit(batch int) int {
 		r.full = room == 0
 		return min(batch, room)
 	}
+	if r.outflow != nil {
+		return min(batch, r.outflow.room())
+	}
 	return batch
+}
+
+// sends accounts for a message that is in the queue, or may be.
+func (r *route) sends(message waybill.Message, lapses time.Time) {
+	r.sent++
+	if r.outflow != nil {
+		r.outflow.sends(message, lapses)
+	}
 }
 
 // freed is signalled when a queue that was full has room again; it is nil, and so
@@ -96,7 +109,14 @@ func (r *route) failed(err error) time.Duration {
 	return wait
 }
 
-func (r *route) recovered() { r.failures, r.err = 0, nil }
+// recovered notes that the queue is well. What it has lost, and for how long nobody
+// took anything, says nothing of the workers.
+func (r *route) recovered() {
+	r.failures, r.err = 0, nil
+	if r.outflow != nil {
+		r.outflow.begin()
+	}
+}
 
 // fellApart notes a joint claim that failed because of the queue and returns the
 // wait until the next: none at first, because a single message may be to blame,

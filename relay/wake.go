@@ -87,6 +87,9 @@ func (r *Relay) looks() bool { return r.config.WakeInterval > 0 }
 // found too.
 func (r *Relay) idle(ctx context.Context, looked time.Time) {
 	wait, source := time.Until(r.sweepAt), waybill.WakePoll
+	if at, ok := r.looksNext(); ok {
+		wait = min(wait, time.Until(at))
+	}
 	if looked.Before(r.alert) && waybill.WakeLook < wait {
 		wait, source = waybill.WakeLook, waybill.WakeLooked
 	}
