@@ -17,7 +17,7 @@ func (o Observer) Observe(seen Observation) {
 type Observation struct {
 	Kind       ObservationKind
 	Lane       string
-	Receiver   string
+	Receiver   string // ObservedRefusal: whose row it is, if that is known
 	DeliveryID int64
 	Site       Site       // ObservedEnqueue: whose queue
 	Count      int        // rows, for what happens to a batch
@@ -27,9 +27,10 @@ type Observation struct {
 	Wake       WakeSource // ObservedWake: what ended the wait
 	Window     Window     // ObservedWindow
 	// Elapsed is, of ObservedPass, the pass; of ObservedTake, the time since the
-	// hand-off; of ObservedRun, the run; of ObservedAck, the time from when the
-	// delivery became owed to the end of its run, zero where it was settled
-	// without one.
+	// hand-off; of ObservedRefusal, for how long the copy kept a slot busy, the
+	// store's answer and a wait for it included; of ObservedRun, the run; of
+	// ObservedAck, the time from when the delivery became owed to the end of its
+	// run, zero where it was settled without one.
 	Elapsed time.Duration
 	Err     error
 }

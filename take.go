@@ -31,6 +31,9 @@ type Taken struct {
 	Delivery *Delivery
 	Lease    *Lease
 	Refused  Refusal // empty if taken
+	// Receiver is whose delivery the row is; empty where the row is not known, as of
+	// RefusedNoRow and RefusedUnclear.
+	Receiver string
 }
 
 // Take offers messages to their rows and returns an answer for each, in order.
@@ -75,7 +78,7 @@ func takeRound(ctx context.Context, store Store, request TakeRequest, round []in
 	}
 	for _, d := range deliveries {
 		answer := &answers[at[d.ID]]
-		answer.Delivery, answer.Refused = d, ""
+		answer.Delivery, answer.Refused, answer.Receiver = d, "", d.Receiver
 		answer.Lease = NewLease(requested, Message{DeliveryID: d.ID, Claim: d.Claim}, d.Lease)
 		delete(at, d.ID)
 	}
@@ -98,7 +101,7 @@ func classify(ctx context.Context, store Store, known []ReceiverLease, at map[in
 	}
 	for _, row := range rows {
 		answer := &answers[at[row.ID]]
-		answer.Refused = refusal(row, answer.Message, known)
+		answer.Refused, answer.Receiver = refusal(row, answer.Message, known), row.Receiver
 	}
 }
 

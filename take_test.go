@@ -129,6 +129,13 @@ func (s *shelf) take(t *testing.T, messages ...waybill.Message) []waybill.Taken 
 		if run := answer.Delivery != nil && answer.Lease != nil; run == (answer.Refused != "") || (answer.Delivery == nil) != (answer.Lease == nil) {
 			t.Errorf("answer %d is neither a delivery with its lease nor a refusal: %+v", i, answer)
 		}
+		want := ""
+		if answer.Refused != waybill.RefusedNoRow && answer.Refused != waybill.RefusedUnclear {
+			want = s.rows[answer.Message.DeliveryID].Receiver
+		}
+		if answer.Receiver != want {
+			t.Errorf("answer %d, refused as %q, is of receiver %q, want %q", i, answer.Refused, answer.Receiver, want)
+		}
 	}
 	return answers
 }

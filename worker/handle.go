@@ -24,14 +24,16 @@ func (w *Worker) handle(_ context.Context, message waybill.Message) error {
 		<-w.slots
 		return w.decline(message)
 	}
+	busy := time.Now()
 	taken, err := w.takes.do(message)
 	if err != nil { // the worker stops, and the store is out of reach
 		<-w.slots
 		return err
 	}
 	if taken.Refused != "" {
+		cost := time.Since(busy)
 		<-w.slots
-		w.refused(taken)
+		w.refused(taken, cost)
 		return nil
 	}
 	d := taken.Delivery
@@ -52,10 +54,12 @@ func (w *Worker) decline(message waybill.Message) error {
 	return nil
 }
 
-// refused accounts for a copy that its row refused.
-func (w *Worker) refused(taken waybill.Taken) {
+// refused accounts for a copy that its row refused, and for how long it kept a slot
+// from other work.
+func (w *Worker) refused(taken waybill.Taken, cost time.Duration) {
 	w.observer.Observe(waybill.Observation{
-		Kind: waybill.ObservedRefusal, DeliveryID: taken.Message.DeliveryID, Refusal: taken.Refused,
+		Kind: waybill.ObservedRefusal, Receiver: taken.Receiver, DeliveryID: taken.Message.DeliveryID,
+		Refusal: taken.Refused, Elapsed: cost,
 	})
 	switch taken.Refused {
 	case waybill.RefusedReceiver:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
 	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/worker"
 )
@@ -69,6 +70,35 @@ func TestStaleAndDoubledCopiesDoNothing(t *testing.T) {
 	b.log.Want(t, 0, "level=ERROR")
 	hold <- struct{}{}
 	w.stop()
+}
+
+// What a copy costs is its own time in the slot: the wait for the slot is another's.
+func TestWhatACopyCosts(t *testing.T) {
+	t.Parallel()
+	const slow = 300 * time.Millisecond
+	b := newBench(t, registry(t, succeed, map[string]waybill.Options{"a": {}}))
+	b.fault.On("Take", fault.Hook{Before: func(context.Context) error { <-time.After(slow); return nil }})
+	w := b.start(worker.Config{Slots: 1})
+	b.fire(2, "parcel.sent", `{}`)
+	messages := b.claim()
+	b.exec(`UPDATE delivery SET status = 'succeeded'`)
+	unknown := messages[0]
+	unknown.DeliveryID = 4711
+	began := time.Now()
+	wantNil(t, b.queue.give(append(messages, unknown)...), 3)
+	w.stop()
+	var sum time.Duration
+	for _, seen := range b.seen.of(waybill.ObservedRefusal) {
+		want := map[waybill.Refusal]string{waybill.RefusedSettled: "a", waybill.RefusedNoRow: ""}
+		if receiver, ok := want[seen.Refusal]; !ok || seen.Receiver != receiver || seen.Lane != "" || seen.Elapsed < slow {
+			t.Errorf("observed %+v, want a copy of receiver %q that took %s or more", seen, receiver, slow)
+		}
+		sum += seen.Elapsed
+	}
+	if all := time.Since(began); sum > all {
+		t.Errorf("3 copies kept one slot busy for %s within %s", sum, all)
+	}
+	b.seen.wantCount(t, waybill.ObservedRefusal, 3)
 }
 
 func TestCopiesInOneBatchRunOnce(t *testing.T) {
