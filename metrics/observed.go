@@ -19,10 +19,13 @@ type observed struct {
 	passes, passErrors         *prometheus.CounterVec
 	paused, listening          *prometheus.GaugeVec
 	wakes                      *prometheus.CounterVec
+	window                     windowGauges
+	probes                     *prometheus.CounterVec
 	claims                     *prometheus.CounterVec
 	enqueued, enqueueErrors    *prometheus.CounterVec
 	givenBack                  *prometheus.CounterVec
-	takes, refusals            *prometheus.CounterVec
+	takes                      *prometheus.CounterVec
+	refusals, refusalSeconds   *prometheus.CounterVec
 	queueWait, leaseUsed       *prometheus.HistogramVec
 	runs                       *prometheus.HistogramVec
 	extensions, extensionFails *prometheus.CounterVec
@@ -44,12 +47,15 @@ func newObserved(registry *waybill.Registry) *observed {
 	o.paused = o.gauge("lane_paused", "1 while the lane's relay finds its lane paused, else 0.", "lane")
 	o.listening = o.gauge("listening", "1 while the lane's relay hears wake-ups, 0 while it only polls.", "lane")
 	o.wakes = o.counter("wakes_total", "Waits of the lane's relay that ended, by what ended them.", "lane", "by")
+	o.window = newWindowGauges(o)
+	o.probes = o.counter("probes_total", "Rows claimed of a lane that stands still, to see whether workers are there.", "lane")
 	o.claims = o.counter("claims_total", "Rows claimed by the relay.", "lane")
 	o.enqueued = o.counter("enqueued_total", "Messages that the queue accepted.", "lane", "site")
 	o.enqueueErrors = o.counter("enqueue_errors_total", "Hand-offs after which claiming for the queue stopped, because it is not well.", "lane", "site")
 	o.givenBack = o.counter("given_back_total", "Rows given back unrun; lane is empty where a worker gave them back.", "lane")
 	o.takes = o.counter("takes_total", "Rows taken by the worker.", "lane", "receiver")
-	o.refusals = o.counter("refusals_total", "Messages that their rows refused, by why.", "refusal")
+	o.refusals = o.counter("refusals_total", "Messages that their rows refused, by why; lane is empty where the worker does not know it.", "lane", "refusal")
+	o.refusalSeconds = o.counter("refusal_seconds_total", "For how long refused messages kept slots of the worker busy, by why.", "lane", "refusal")
 	o.queueWait = o.histogram("queue_wait_seconds", "From the hand-off of a row to its take.", seconds, "lane")
 	o.leaseUsed = o.histogram("lease_used_ratio", "The wait in the queue as a share of the receiver's lease.", shares, "lane")
 	o.runs = o.histogram("run_seconds", "Runs of receivers, whatever came of them.", seconds, "lane", "receiver")
@@ -99,7 +105,7 @@ func (o *observed) zero(config Config) {
 		for _, by := range []waybill.WakeSource{waybill.WakeNotify, waybill.WakeLooked, waybill.WakePoll, waybill.WakeRoom} {
 			o.wakes.WithLabelValues(lane, string(by))
 		}
-		for _, vec := range []*prometheus.CounterVec{o.passes, o.passErrors, o.claims, o.givenBack} {
+		for _, vec := range []*prometheus.CounterVec{o.passes, o.passErrors, o.probes, o.claims, o.givenBack} {
 			vec.WithLabelValues(lane)
 		}
 		for _, receiver := range o.registry.LaneReceivers(lane) {
@@ -110,12 +116,7 @@ func (o *observed) zero(config Config) {
 	if !config.Worker {
 		return
 	}
-	for _, refusal := range []waybill.Refusal{
-		waybill.RefusedReclaimed, waybill.RefusedTaken, waybill.RefusedSettled, waybill.RefusedCancelled,
-		waybill.RefusedNoRow, waybill.RefusedReceiver, waybill.RefusedPaused, waybill.RefusedUnclear,
-	} {
-		o.refusals.WithLabelValues(string(refusal))
-	}
+	o.zeroRefusals()
 	for _, receiver := range o.registry.Receivers() {
 		o.takes.WithLabelValues(receiver.Lane, receiver.Key)
 		o.lost.WithLabelValues(receiver.Lane, receiver.Key)
@@ -147,6 +148,10 @@ func (o *observed) count(seen waybill.Observation) {
 		o.listening.WithLabelValues(seen.Lane).Set(hears)
 	case waybill.ObservedWake:
 		o.wakes.WithLabelValues(seen.Lane, string(seen.Wake)).Inc()
+	case waybill.ObservedWindow:
+		o.window.set(seen.Lane, seen.Window)
+	case waybill.ObservedProbe:
+		o.probes.WithLabelValues(seen.Lane).Add(float64(seen.Count))
 	case waybill.ObservedClaim:
 		o.claims.WithLabelValues(seen.Lane).Add(float64(seen.Count))
 	case waybill.ObservedEnqueue:
@@ -157,7 +162,7 @@ func (o *observed) count(seen waybill.Observation) {
 	case waybill.ObservedGiveBack:
 		o.givenBack.WithLabelValues(seen.Lane).Add(float64(seen.Count))
 	case waybill.ObservedRefusal:
-		o.refusals.WithLabelValues(string(seen.Refusal)).Inc()
+		o.countRefusal(seen)
 	default:
 		o.countRun(seen)
 	}

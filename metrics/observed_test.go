@@ -41,6 +41,18 @@ var movements = map[waybill.ObservationKind][]struct {
 		{waybill.Observation{Lane: "mail", Wake: waybill.WakeNotify}, map[string]float64{`waybill_wakes_total{by="notify",lane="mail"}`: 1}},
 		{waybill.Observation{Lane: "mail", Wake: waybill.WakePoll}, map[string]float64{`waybill_wakes_total{by="poll",lane="mail"}`: 1}},
 	},
+	waybill.ObservedWindow: {
+		{waybill.Observation{Lane: "mail", Site: waybill.SiteTask, Window: waybill.Window{Size: 4, Waiting: 4, Stalled: true}}, map[string]float64{
+			`waybill_window_rows{lane="mail"}`: 4, `waybill_window_waiting_rows{lane="mail"}`: 4, `waybill_stalled{lane="mail"}`: 1,
+		}},
+		{waybill.Observation{Lane: "mail", Site: waybill.SiteTask, Window: waybill.Window{Size: 120, Waiting: 83, Drain: 11.5}}, map[string]float64{
+			`waybill_window_rows{lane="mail"}`: 120, `waybill_window_waiting_rows{lane="mail"}`: 83,
+			`waybill_drain_rows_per_second{lane="mail"}`: 11.5, `waybill_stalled{lane="mail"}`: 0,
+		}},
+	},
+	waybill.ObservedProbe: {
+		{waybill.Observation{Lane: "mail", Count: 1}, map[string]float64{`waybill_probes_total{lane="mail"}`: 1}},
+	},
 	waybill.ObservedClaim: {
 		{waybill.Observation{Lane: "mail", Count: 3}, map[string]float64{`waybill_claims_total{lane="mail"}`: 3}},
 	},
@@ -62,7 +74,15 @@ var movements = map[waybill.ObservationKind][]struct {
 		}},
 	},
 	waybill.ObservedRefusal: {
-		{waybill.Observation{DeliveryID: 7, Refusal: waybill.RefusedReclaimed}, map[string]float64{`waybill_refusals_total{refusal="reclaimed"}`: 1}},
+		{waybill.Observation{DeliveryID: 7, Receiver: "a", Refusal: waybill.RefusedReclaimed, Elapsed: 50 * time.Millisecond}, map[string]float64{
+			`waybill_refusals_total{lane="mail",refusal="reclaimed"}`: 1, `waybill_refusal_seconds_total{lane="mail",refusal="reclaimed"}`: 0.05,
+		}},
+		{waybill.Observation{DeliveryID: 7, Refusal: waybill.RefusedNoRow, Elapsed: time.Second}, map[string]float64{
+			`waybill_refusals_total{lane="",refusal="no_row"}`: 1, `waybill_refusal_seconds_total{lane="",refusal="no_row"}`: 1,
+		}},
+		{waybill.Observation{DeliveryID: 7, Receiver: "gone", Refusal: waybill.RefusedReceiver}, map[string]float64{
+			`waybill_refusals_total{lane="",refusal="unknown_receiver"}`: 1, `waybill_refusal_seconds_total{lane="",refusal="unknown_receiver"}`: 0,
+		}},
 	},
 	waybill.ObservedRun: {
 		{waybill.Observation{Receiver: "b", DeliveryID: 7, Elapsed: 2 * time.Second, Err: errDown}, map[string]float64{
@@ -131,6 +151,18 @@ func TestNoKindOfObservationIsLeftOut(t *testing.T) {
 	}
 }
 
+// A drain that is not known any more has no sample, rather than the last one.
+func TestADrainThatIsForgotten(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t, metrics.Config{Registry: declare(t, twoReceivers)})
+	for _, window := range []waybill.Window{{Size: 9, Waiting: 2, Drain: 3}, {Size: 1, Waiting: 2}} {
+		c.Observe(waybill.Observation{Kind: waybill.ObservedWindow, Lane: "mail", Window: window})
+	}
+	if drain := of(scrape(t, c), "waybill_drain"); len(drain) > 0 {
+		t.Errorf("the relay does not know the drain any more, and there is %v", drain)
+	}
+}
+
 // What a process is there for is counted from zero, and nothing else is.
 func TestCountersBeginAtZero(t *testing.T) {
 	t.Parallel()
@@ -142,7 +174,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 		`waybill_lane_paused{lane="mail"}`: 0, `waybill_listening{lane="mail"}`: 0,
 		`waybill_wakes_total{by="notify",lane="mail"}`: 0, `waybill_wakes_total{by="look",lane="mail"}`: 0,
 		`waybill_wakes_total{by="poll",lane="mail"}`: 0, `waybill_wakes_total{by="room",lane="mail"}`: 0,
-		`waybill_passes_total{lane="mail"}`: 0, `waybill_pass_errors_total{lane="mail"}`: 0,
+		`waybill_passes_total{lane="mail"}`: 0, `waybill_pass_errors_total{lane="mail"}`: 0, `waybill_probes_total{lane="mail"}`: 0,
 		`waybill_claims_total{lane="mail"}`: 0, `waybill_given_back_total{lane="mail"}`: 0,
 		`waybill_enqueued_total{lane="mail",site="task"}`: 0, `waybill_enqueue_errors_total{lane="mail",site="task"}`: 0,
 	}
@@ -152,7 +184,8 @@ func TestCountersBeginAtZero(t *testing.T) {
 	worker := zeros(metrics.Config{Worker: true})
 	for _, name := range []string{
 		`waybill_takes_total{lane="mail",receiver="a"}`, `waybill_leases_lost_total{lane="default",receiver="b"}`,
-		`waybill_acks_total{lane="mail",receiver="a",status="dead"}`, `waybill_refusals_total{refusal="reclaimed"}`,
+		`waybill_acks_total{lane="mail",receiver="a",status="dead"}`, `waybill_refusals_total{lane="mail",refusal="reclaimed"}`,
+		`waybill_refusal_seconds_total{lane="default",refusal="settled"}`, `waybill_refusals_total{lane="",refusal="no_row"}`,
 	} {
 		if value, ok := worker[name]; !ok || value != 0 {
 			t.Errorf("a worker's %s is %v, there: %t", name, value, ok)
