@@ -14,7 +14,7 @@ func TestRelayToldToStopBetweenClaimAndEnqueueGivesBack(t *testing.T) {
 	start(t, testappBin, s.args("fire", "-orders", "100")...).succeed()
 
 	began := time.Now()
-	stopped := start(t, testappBin, s.args("relay", "-batch", "40", "-at", "claimed:3=term")...)
+	stopped := start(t, testappBin, s.args("relay", "-batch", "40", "-window-off", "-at", "claimed:3=term")...)
 	if code := stopped.wait(patience); code != 0 {
 		t.Fatalf("the relay that was told to stop ended with exit code %d", code)
 	}

@@ -66,7 +66,7 @@ func (tr trial) through(t *testing.T, b *bed) {
 		l.fire(tr.deliveries / 2)
 		l.await("messages wait in the queue", func() (bool, string) {
 			n, err := l.waiting()
-			return err == nil && n >= int64(min(tr.deliveries/4, 100)), "too few do"
+			return err == nil && n >= 5, "too few do" // the window lets few more
 		})
 		over := make(chan struct{})
 		go func() {

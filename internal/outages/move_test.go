@@ -42,7 +42,7 @@ func TestMove(t *testing.T) {
 	worker.stop()
 	l.await("messages are left where no worker is", func() (bool, string) {
 		n, err := l.waiting()
-		return err == nil && n >= 50, "too few are"
+		return err == nil && n >= 5, "too few are"
 	})
 	relay.stop()
 	l.relay(third.store, third.open())
@@ -53,7 +53,7 @@ func TestMove(t *testing.T) {
 	runs := l.runs.Load()
 	late := l.work(second.store, second.open())
 	l.await("the copies that were left are refused", func() (bool, string) {
-		return late.refusals.Load() >= 50, "too few were"
+		return late.refusals.Load() >= 5, "too few were"
 	})
 	if n := late.takes.Load(); n > 0 || l.runs.Load() != runs {
 		t.Errorf("%d old copies were taken after their deliveries had settled", n)

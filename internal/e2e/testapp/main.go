@@ -32,12 +32,13 @@ import (
 type app struct {
 	postgres, redis, sink string
 
-	lane  string
-	lease time.Duration
-	poll  time.Duration
-	batch int
-	slots int
-	drain time.Duration
+	lane      string
+	lease     time.Duration
+	poll      time.Duration
+	batch     int
+	windowOff bool
+	slots     int
+	drain     time.Duration
 
 	orders int
 	over   time.Duration
@@ -112,6 +113,7 @@ func parse(told <-chan struct{}, name string, args []string) (*app, error) {
 	flags.DurationVar(&a.lease, "lease", time.Minute, "lease of the receivers")
 	flags.DurationVar(&a.poll, "poll", 50*time.Millisecond, "poll of the relay and of the queue")
 	flags.IntVar(&a.batch, "batch", 50, "rows of a claim")
+	flags.BoolVar(&a.windowOff, "window-off", false, "claim all that is due")
 	flags.IntVar(&a.slots, "slots", 16, "slots of the worker")
 	flags.DurationVar(&a.drain, "drain", 5*time.Second, "drain of the worker")
 	flags.IntVar(&a.orders, "orders", 0, "orders to place")
@@ -129,7 +131,7 @@ func parse(told <-chan struct{}, name string, args []string) (*app, error) {
 func (a *app) relay(ctx context.Context) error {
 	return a.withQueue(func(q *asynq.Backend) error {
 		r, err := relay.New(relay.Config{
-			Store: a.store, Backend: queue{Backend: q, hooks: a.hooks}, Lane: a.lane, BatchSize: a.batch, Poll: a.poll,
+			Store: a.store, Backend: queue{Backend: q, hooks: a.hooks}, Lane: a.lane, BatchSize: a.batch, Poll: a.poll, WindowOff: a.windowOff,
 		})
 		if err != nil {
 			return err
