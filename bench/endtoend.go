@@ -22,7 +22,7 @@ type bridge struct {
 
 // start runs a relay and a worker until stop. acked is told of each success.
 func (b *bench) start(ctx context.Context, store store, queue queue, slots int, acked func()) (*bridge, error) {
-	r, err := relay.New(relay.Config{Store: store, Backend: queue, BatchSize: batch, Logger: b.log})
+	r, err := relay.New(relay.Config{Store: store, Backend: queue, BatchSize: batch, WindowOff: b.windowOff, Logger: b.log})
 	if err != nil {
 		return nil, err
 	}

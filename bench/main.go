@@ -48,6 +48,7 @@ type config struct {
 	servers    int
 	prefetch   int
 	latency    time.Duration
+	windowOff  bool
 	profile    string
 }
 
@@ -77,6 +78,7 @@ func parse(args []string) (config, error) {
 	slots := flags.String("slots", "16,64,256", "how many receivers run at once, one column each")
 	flags.IntVar(&c.servers, "servers", 2, "Asynq servers of the worker")
 	flags.IntVar(&c.prefetch, "prefetch", 0, "messages that the worker's queue holds beyond those that run")
+	flags.BoolVar(&c.windowOff, "window-off", false, "let the queue hold all that is due")
 	flags.DurationVar(&c.latency, "latency", 10*time.Second, "how long latency is measured; 0 is not at all")
 	flags.StringVar(&c.profile, "cpuprofile", "", "write a CPU profile of the end-to-end runs to this file")
 	if err := flags.Parse(args); err != nil {

@@ -30,6 +30,7 @@ type relayFlags struct {
 	slots       int
 	drain       time.Duration
 	strict      bool
+	window      windowFlags
 	admin       adminFlags
 }
 
@@ -44,6 +45,11 @@ One process serves the lanes it is given; any number of processes may serve a
 lane. Receivers that are declared with site: relay run in the relay itself, and
 with --backend local: all of its lanes' receivers do.
 
+The relay lets no more rows wait in a lane's queue than workers start within
+--window-horizon, and claims none whose message may still be in there: leases need
+not be as long as the backlog takes. --window=off has it claim all that is due, and
+every row again whose lease is over; --once and --limit always do.
+
 At the first SIGTERM or SIGINT the relay finishes what it is handing off, gives
 the rest back and exits with 0; a second one ends it at once.`,
 		Example: `  bridge relay
@@ -53,7 +59,7 @@ the rest back and exits with 0; a second one ends it at once.`,
   bridge relay --store sqlite:waybill.db --backend local: --receivers receivers.yaml`,
 		Args: cobra.NoArgs,
 		RunE: running(func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(f.check(cmd), a.wake.check()); err != nil {
+			if err := errors.Join(f.check(cmd), a.wake.check(), f.window.check(cmd.Flags())); err != nil {
 				return err
 			}
 			return a.relay(cmd, f)
@@ -73,6 +79,7 @@ the rest back and exits with 0; a second one ends it at once.`,
 	flags.DurationVar(&f.drain, "drain", worker.DefaultDrain, "how long a stop waits for receivers that run in the relay")
 	flags.BoolVar(&f.strict, "strict", false, strictUsage)
 	a.wake.add(flags)
+	f.window.add(flags)
 	fromEnv(flags, "lane", "WAYBILL_LANE")
 	fromEnv(flags, "batch-size", "WAYBILL_BATCH_SIZE")
 	fromEnv(flags, "worker-id", "WAYBILL_WORKER_ID")
@@ -225,6 +232,7 @@ func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backen
 		config := relay.Config{
 			Store: store, Lane: lane, BatchSize: f.batchSize, Poll: f.poll, OrphanAfter: f.orphanAfter,
 			PollOnly: a.wake.pollOnly(), WorkerID: f.workerID, Passes: f.passes, Logger: log, Observer: observer,
+			WindowOff: f.window.off(), WindowHorizon: f.window.horizon,
 		}
 		if backend != nil {
 			queue, err := openQueue(ctx, backend, lane)
