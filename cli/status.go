@@ -12,6 +12,7 @@ import (
 
 func statusCommand(a *app) *cobra.Command {
 	asJSON := false
+	var admins []string
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what is owed, what is in flight, and what became of the rest",
@@ -31,20 +32,37 @@ WAITING rows were handed off and no worker took them yet, RUNNING ones were take
 and rows that were GIVEN BACK will be claimed again. A lane that is paused is named
 after that ("pause" with --json).
 
-A queue that cannot be asked within five seconds is a line of the report, and no
-failure of the command.`,
+By lane, with --admin: what only running processes know, from the metrics of the
+relays and workers that listen there. Relays know WINDOW, how many rows they let
+wait in the queue ("none" without one), how many of those are WAITING, how many a
+second workers DRAIN, whether a lane is STALLED, and how often they PROBED it; what
+several relays of a lane know is added up. Workers know how long rows waited for
+them, which share of the lease that used and how much is left (HEADROOM), and the
+stale copies that rows refused, with the worker time that they cost and what would
+remove them. Name every relay and worker: it is those that are asked, since each of
+them started.
+
+A queue or a process that cannot be asked within five seconds is a line of the
+report, and no failure of the command.`,
 		Example: `  bridge status --store postgres://app:secret@localhost:5432/app --receivers receivers.yaml
   bridge status --backend redis://localhost:6379/0
+  bridge status --admin relay-1:9090 --admin worker-1:9090 --admin worker-2:9090
   bridge status --json | jq .owed
   bridge status --json | jq '.lanes[] | select(.queue.consumers == 0)'`,
 		Args: cobra.NoArgs,
-		RunE: running(func(cmd *cobra.Command, _ []string) error { return a.status(cmd, asJSON) }),
+		RunE: running(func(cmd *cobra.Command, _ []string) error { return a.status(cmd, admins, asJSON) }),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringSliceVar(&admins, "admin", nil, "`host:port` where a relay or worker listens that is asked as well; may be repeated")
+	fromEnv(cmd.Flags(), "admin", "WAYBILL_ADMIN")
 	return cmd
 }
 
-func (a *app) status(cmd *cobra.Command, asJSON bool) error {
+func (a *app) status(cmd *cobra.Command, admins []string, asJSON bool) error {
+	processes, err := statusProcesses(admins)
+	if err != nil {
+		return err
+	}
 	if err := a.declareFor(false); err != nil {
 		return err
 	}
@@ -58,10 +76,13 @@ func (a *app) status(cmd *cobra.Command, asJSON bool) error {
 		return err
 	}
 	defer store.Close()
+	answer := askLive(cmd.Context(), processes)
 	report, err := ops.Status(cmd.Context(), store, a.registry, queues)
+	live := answer()
 	if err != nil {
 		return err
 	}
+	report.SetLive(live)
 	if !asJSON {
 		return report.WriteText(cmd.OutOrStdout())
 	}

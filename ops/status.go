@@ -1,5 +1,5 @@
-// Package ops holds what an operator does to a store: for now, asking it, and the
-// queues, what is owed.
+// Package ops holds what an operator does to a store: for now, asking it, the queues,
+// and the running processes, what is owed and how it goes on.
 package ops
 
 import (
@@ -46,6 +46,8 @@ type Report struct {
 	Lanes []Lane `json:"lanes"`
 	// WakeUps is null for a store that has nothing to say about them.
 	WakeUps *WakeUps `json:"wake_ups"`
+	// Live is null if no process was asked.
+	Live *Live `json:"live"`
 }
 
 // Receiver is the part of one receiver.

@@ -120,7 +120,7 @@ func TestJSONOfNothing(t *testing.T) {
 	}
 	want := `{"owed":0,"claimed":0,"succeeded":0,"failed":0,"dead":0,"orphaned":0,"cancelled":0,"oldest_owed_seconds":0,` +
 		`"receivers":[],"unknown_receivers":[],"unknown_events":[],` +
-		`"lanes":[{"lane":"default","queue":null,"waiting":0,"running":0,"given_back":0,"oldest_waiting_seconds":0,"pause":null}],"wake_ups":null}`
+		`"lanes":[{"lane":"default","queue":null,"waiting":0,"running":0,"given_back":0,"oldest_waiting_seconds":0,"pause":null}],"wake_ups":null,"live":null}`
 	if string(got) != want {
 		t.Errorf("JSON = %s\nwant   %s", got, want)
 	}

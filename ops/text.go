@@ -41,6 +41,7 @@ func (r Report) WriteText(w io.Writer) error {
 			fmt.Fprintf(&text, "  %s to %s: %d\n", printable(u.Event), printable(u.Receiver), u.Owed)
 		}
 	}
+	writeLive(&text, r.Live)
 	_, err := io.WriteString(w, text.String())
 	return err
 }
