@@ -32,6 +32,8 @@ const (
 // lanePattern keeps lane names usable as queue names on every backend.
 var lanePattern = regexp.MustCompile(`^[a-z0-9]+([-_][a-z0-9]+)*$`)
 
+var errLaneName = errors.New("must be lower-case letters and digits, with single - or _ between them")
+
 // Options are a receiver's declared properties; the zero value is a receiver of
 // the default lane. Lane, Site, Lease, Timeout and Backoff are read live at each
 // step; MaxAttempts is frozen into the row when the event is fired.
@@ -42,8 +44,9 @@ type Options struct {
 	// Site is where it runs. Defaults to SiteTask.
 	Site Site
 	// Lease is how long a claim on one of its rows holds: the time a message
-	// has to reach a worker, and again the time a run has to finish. A row whose
-	// lease lapsed is claimed anew. Defaults to 5m.
+	// has to reach a worker, unless its lane says another (LaneOptions), and again
+	// the time a run has to finish. A row whose lease lapsed is claimed anew.
+	// Defaults to 5m.
 	Lease time.Duration
 	// Timeout bounds one run. It cannot be longer than the lease, unless
 	// Heartbeat extends the lease. Defaults to the lease.
@@ -200,7 +203,7 @@ func (r *Receiver) validate() error {
 	case r.RunTx != nil && r.TxKind == "":
 		return errors.New("RunTx needs TxKind, the store's type of transaction")
 	case !lanePattern.MatchString(r.Lane):
-		return fmt.Errorf("lane %q must be lower-case letters and digits, with single - or _ between them", r.Lane)
+		return fmt.Errorf("lane %q %w", r.Lane, errLaneName)
 	case r.Site != SiteTask && r.Site != SiteRelay:
 		return fmt.Errorf("site %q is neither %q nor %q", r.Site, SiteTask, SiteRelay)
 	case r.Lease < time.Microsecond: // the precision of the database's clock

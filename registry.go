@@ -12,20 +12,21 @@ import (
 	"time"
 )
 
-// Registry holds what a process declares: its events and its receivers. Nothing
-// of it is stored in the database, so moving a receiver to another lane moves
-// what it is owed. It is safe for use by many goroutines.
+// Registry holds what a process declares: its events, its receivers and its lanes.
+// Nothing of it is stored in the database, so moving a receiver to another lane
+// moves what it is owed. It is safe for use by many goroutines.
 type Registry struct {
 	mu        sync.RWMutex
 	types     map[reflect.Type]eventType
 	receivers map[string]*Receiver
 	order     []*Receiver // in order of declaration
+	lanes     map[string]LaneOptions
 	errs      []error
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
-	return &Registry{types: map[reflect.Type]eventType{}, receivers: map[string]*Receiver{}}
+	return &Registry{types: map[reflect.Type]eventType{}, receivers: map[string]*Receiver{}, lanes: map[string]LaneOptions{}}
 }
 
 // Err returns everything that is wrong with the declarations so far, or nil.
@@ -87,11 +88,17 @@ func (r *Registry) Receivers() []*Receiver {
 	return slices.Clone(r.order)
 }
 
-// Lanes returns every lane, sorted. The default lane always exists.
+// Lanes returns every lane that a receiver names or AddLane declared, sorted. The
+// default lane always exists.
 func (r *Registry) Lanes() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	lanes := map[string]bool{DefaultLane: true}
-	for _, receiver := range r.Receivers() {
+	for _, receiver := range r.order {
 		lanes[receiver.Lane] = true
+	}
+	for lane := range r.lanes {
+		lanes[lane] = true
 	}
 	return slices.Sorted(maps.Keys(lanes))
 }
