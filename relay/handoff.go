@@ -49,16 +49,20 @@ func messages(rows []waybill.ClaimedRow) []waybill.Message {
 	return messages
 }
 
-// extend gives rows whose lease, until that moment, is not what their receiver needs
-// its own, so that a message has exactly its time to reach a worker: also after a
-// claim whose answer was long in coming. Rows that are no longer held
-// are dropped: whoever claimed them hands them off.
+// extend gives rows whose lease, until that moment, is not the hand-off lease that they
+// need exactly that, so that a message has its time to reach a worker: also after a
+// claim whose answer was long in coming. Rows that are no longer held are dropped:
+// whoever claimed them hands them off.
 func (r *Relay) extend(ctx context.Context, store waybill.Extender, rows []waybill.ClaimedRow, until time.Time) ([]waybill.ClaimedRow, error) {
 	var extensions []waybill.Extension
 	left := time.Until(until)
 	for _, row := range rows {
-		if receiver, ok := r.registry.Receiver(row.Receiver); ok && waybill.NeedsExtension(left, receiver.Lease) {
-			extensions = append(extensions, waybill.Extension{Message: row.Message, Lease: receiver.Lease})
+		receiver, ok := r.registry.Receiver(row.Receiver)
+		if !ok {
+			continue
+		}
+		if need := r.registry.HandOffLease(receiver); waybill.NeedsExtension(left, need) {
+			extensions = append(extensions, waybill.Extension{Message: row.Message, Lease: need})
 		}
 	}
 	if len(extensions) == 0 {

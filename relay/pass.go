@@ -114,7 +114,7 @@ func (r *Relay) claimDueOf(ctx context.Context, route *route, receivers []*waybi
 func (r *Relay) stamp(receivers []*waybill.Receiver) time.Duration {
 	needs := make([]time.Duration, len(receivers))
 	for i, receiver := range receivers {
-		needs[i] = receiver.Lease
+		needs[i] = r.registry.HandOffLease(receiver)
 	}
 	return waybill.StampedLease(r.config.StandardLease, needs)
 }
