@@ -57,7 +57,7 @@ func newObserved(registry *waybill.Registry) *observed {
 	o.refusals = o.counter("refusals_total", "Messages that their rows refused, by why; lane is empty where the worker does not know it.", "lane", "refusal")
 	o.refusalSeconds = o.counter("refusal_seconds_total", "For how long refused messages kept slots of the worker busy, by why.", "lane", "refusal")
 	o.queueWait = o.histogram("queue_wait_seconds", "From the hand-off of a row to its take.", seconds, "lane")
-	o.leaseUsed = o.histogram("lease_used_ratio", "The wait in the queue as a share of the receiver's lease.", shares, "lane")
+	o.leaseUsed = o.histogram("lease_used_ratio", "The wait in the queue as a share of the lease it was handed off under.", shares, "lane")
 	o.runs = o.histogram("run_seconds", "Runs of receivers, whatever came of them.", seconds, "lane", "receiver")
 	o.extensions = o.counter("lease_extensions_total", "Leases extended while their receivers ran.", "lane", "receiver")
 	o.extensionFails = o.counter("lease_extension_errors_total", "Extensions that did not succeed.", "lane", "receiver")
@@ -170,14 +170,14 @@ func (o *observed) count(seen waybill.Observation) {
 
 // countRun counts what happens between the take and the outcome of one delivery.
 func (o *observed) countRun(seen waybill.Observation) {
-	lane, key, lease := labels(o.registry, seen.Receiver)
+	lane, key, handOff := labels(o.registry, seen.Receiver)
 	lane = cmp.Or(seen.Lane, lane)
 	switch seen.Kind {
 	case waybill.ObservedTake:
 		o.takes.WithLabelValues(lane, key).Inc()
 		o.queueWait.WithLabelValues(lane).Observe(seen.Elapsed.Seconds())
-		if lease > 0 {
-			o.leaseUsed.WithLabelValues(lane).Observe(seen.Elapsed.Seconds() / lease.Seconds())
+		if handOff > 0 {
+			o.leaseUsed.WithLabelValues(lane).Observe(seen.Elapsed.Seconds() / handOff.Seconds())
 		}
 	case waybill.ObservedRun:
 		o.runs.WithLabelValues(lane, key).Observe(seen.Elapsed.Seconds())

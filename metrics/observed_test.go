@@ -133,6 +133,19 @@ func TestEveryObservationMovesItsMetrics(t *testing.T) {
 	}
 }
 
+// A wait in the queue is judged by what the row was handed off under, and not by the
+// lease of the run that follows.
+func TestLeaseUsedIsTheHandOffs(t *testing.T) {
+	t.Parallel()
+	reg := declare(t, twoReceivers)
+	reg.AddLane("mail", waybill.LaneOptions{HandOffLease: 10 * time.Minute})
+	c := newCollector(t, metrics.Config{Registry: reg})
+	c.Observe(waybill.Observation{Kind: waybill.ObservedTake, Receiver: "a", DeliveryID: 7, Elapsed: 5 * time.Minute})
+	if used := scrape(t, c)[`waybill_lease_used_ratio_sum{lane="mail"}`]; used != 0.5 {
+		t.Errorf("5m of a hand-off lease of 10m count as %v, want 0.5", used)
+	}
+}
+
 // A kind that somebody adds has to be counted, and tested above.
 func TestNoKindOfObservationIsLeftOut(t *testing.T) {
 	t.Parallel()
