@@ -88,6 +88,15 @@ func TestStatusAsksRelaysAndWorkers(t *testing.T) {
 	worker.ends()
 }
 
+func TestStatusAdminFromTheEnvironment(t *testing.T) {
+	away := closedPort(t)
+	t.Setenv("WAYBILL_ADMIN", away)
+	s := newSite(t, oneReceiver)
+	if got := live(t, s.args("status")...); got == nil || len(got.Processes) != 1 || got.Processes[0].Admin != away {
+		t.Errorf("live = %+v, want the process of $WAYBILL_ADMIN asked", got)
+	}
+}
+
 func TestStatusAdminUsage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, oneReceiver)
