@@ -1,5 +1,6 @@
-// Package declare reads receivers from a YAML file, for processes that bring no
-// code of their own: the standalone bridge and worker.
+// Package declare reads receivers, and what lanes are apart from them, from a YAML
+// file, for processes that bring no code of their own: the standalone bridge and
+// worker.
 //
 //	receivers:
 //	  - key: crm.sync              # required; what the rows address
@@ -17,13 +18,17 @@
 //	      method: POST             # or PUT, PATCH; defaults to POST
 //	      headers:
 //	        Authorization: Bearer ${CRM_TOKEN}
+//	lanes:                         # may be left out, and so may any lane
+//	  crm:
+//	    handoff_lease: 25m         # defaults to each receiver's own lease
 //
-// Each field means what waybill.Options and httpreceiver.Config say of it. A
+// Each field means what waybill.Options, waybill.LaneOptions and httpreceiver.Config
+// say of it. A lane that stands under lanes exists without receivers, too. A
 // duration has a unit. In http.url and in the values of http.headers, ${NAME} is
 // the environment's variable of that name, so that no secret need stand in the
 // file; $${ is a plain ${.
 //
-// A file declares all its receivers or none: the error names everything that is
+// A file declares all that is in it or nothing: the error names everything that is
 // wrong with it, one line each, with file, line and field.
 package declare
 
@@ -44,13 +49,13 @@ import (
 // maxFile bounds a declarations file: one that is longer is another file.
 const maxFile = 4 << 20
 
-// Load declares the receivers of a file.
+// Load declares the receivers and lanes of a file.
 func Load(reg *waybill.Registry, path string) error {
 	return LoadFor(reg, path, waybill.SiteTask, waybill.SiteRelay)
 }
 
-// LoadFor declares the receivers of a file as Load does, for a process that runs
-// those of the given sites only. Where the other ones refer to a variable that is
+// LoadFor declares what is in a file as Load does, for a process that runs
+// receivers of the given sites only. Where the other ones refer to a variable that is
 // not set, that is no error: a relay needs no secret of what runs on workers.
 func LoadFor(reg *waybill.Registry, path string, sites ...waybill.Site) error {
 	file, err := os.Open(path)
@@ -61,8 +66,8 @@ func LoadFor(reg *waybill.Registry, path string, sites ...waybill.Site) error {
 	return read(reg, path, file, sites)
 }
 
-// Read declares the receivers of a file that is open already; name stands for it
-// in errors.
+// Read declares the receivers and lanes of a file that is open already; name stands
+// for it in errors.
 func Read(reg *waybill.Registry, name string, in io.Reader) error {
 	return read(reg, name, in, []waybill.Site{waybill.SiteTask, waybill.SiteRelay})
 }
@@ -76,9 +81,12 @@ func read(reg *waybill.Registry, name string, in io.Reader, sites []waybill.Site
 		return fmt.Errorf("receivers: %s is longer than %d MiB; is it the right file?", name, maxFile>>20)
 	}
 	r := &reader{file: name, sites: sites}
-	receivers := r.read(data, reg)
+	receivers, lanes := r.read(data, reg)
 	if len(r.problems) > 0 {
 		return r.err()
+	}
+	for _, lane := range lanes {
+		reg.AddLane(lane.name, lane.options)
 	}
 	for _, receiver := range receivers {
 		reg.Add(receiver)
@@ -86,29 +94,29 @@ func read(reg *waybill.Registry, name string, in io.Reader, sites []waybill.Site
 	return reg.Err()
 }
 
-// read returns the file's receivers, and leaves what is wrong in r.problems.
-func (r *reader) read(data []byte, reg *waybill.Registry) []waybill.Receiver {
+// read returns the file's receivers and lanes, and leaves what is wrong in r.problems.
+func (r *reader) read(data []byte, reg *waybill.Registry) ([]waybill.Receiver, []lane) {
 	root := r.parse(data)
 	if len(r.problems) > 0 {
-		return nil
+		return nil, nil
 	}
 	const none = "the file declares no receivers; it begins with receivers: and a list of them"
 	if root == nil {
 		r.fail(1, none)
-		return nil
+		return nil, nil
 	}
 	top := r.section(root, "")
-	list := top.take("receivers")
-	top.done("receivers")
+	list, lanes := top.take("receivers"), r.lanes(top, reg)
+	top.done("receivers", "lanes")
 	switch {
-	case top.node == nil || r.failedAny():
-		return nil
+	case top.node == nil || list == nil && r.failedAny():
+		return nil, nil
 	case list == nil || list.Kind == yaml.SequenceNode && len(list.Content) == 0:
 		r.fail(root.Line, none)
-		return nil
+		return nil, nil
 	case list.Kind != yaml.SequenceNode:
 		top.fail("receivers", "want a list; begin each receiver with a dash")
-		return nil
+		return nil, nil
 	}
 	var receivers []waybill.Receiver
 	lines := map[string]int{}
@@ -127,7 +135,7 @@ func (r *reader) read(data []byte, reg *waybill.Registry) []waybill.Receiver {
 		lines[receiver.Key] = line
 		receivers = append(receivers, receiver)
 	}
-	return receivers
+	return receivers, lanes
 }
 
 // parse returns the root of the file's only document, nil for an empty file.
