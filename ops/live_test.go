@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/waybill-go/waybill"
@@ -35,7 +36,7 @@ func process(t *testing.T, name string, config metrics.Config, seen ...waybill.O
 		collector.Observe(observation)
 	}
 	gatherer := prometheus.NewRegistry()
-	gatherer.MustRegister(collector, prometheus.NewGoCollector())
+	gatherer.MustRegister(collector, collectors.NewGoCollector())
 	return ops.Process{Admin: name, Metrics: func(context.Context) ([]byte, error) {
 		families, err := gatherer.Gather()
 		var text bytes.Buffer
@@ -120,8 +121,8 @@ default      reclaimed        1           0s
 mail         reclaimed        2         2.5s
 mail         taken            1           0s
   no_row: the rows are gone, or were never in this database. Give each database queues of its own with --backend, and delete settled rows only
-  reclaimed in default: the lease lapsed while the message was in the queue. Take --window=off from the lane's relays, or declare a longer handoff_lease for its receivers, or add workers or slots
-  reclaimed in mail: the lease lapsed while the message was in the queue. The lane has a window already: declare a longer handoff_lease for its receivers, or add workers or slots
+  reclaimed in default: the lease lapsed while the message was in the queue. Take --window=off from the lane's relays, or raise the lane's handoff_lease, or add workers or slots
+  reclaimed in mail: the lease lapsed while the message was in the queue. The lane has a window already: raise the lane's handoff_lease, or add workers or slots
   taken in mail: the queue brought a message twice, or a worker missed the answer to its take. A few come with each worker that is killed or cut off: let --drain cover the longest run, and look for lost connections in the logs
 `
 	if diff := cmp.Diff(want, got); diff != "" {

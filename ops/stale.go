@@ -67,7 +67,7 @@ func (t *told) remedy(of refused) string {
 
 // longerLease is how the leases of a lane are kept longer than its queue.
 func (t *told) longerLease(lane string) string {
-	const longer = "declare a longer handoff_lease for its receivers, or add workers or slots"
+	const longer = "raise the lane's handoff_lease, or add workers or slots"
 	if _, windowed := t.window[lane]; windowed {
 		return "The lane has a window already: " + longer
 	}
