@@ -3,9 +3,11 @@ package wire
 import (
 	"context"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/sizing/window"
 )
 
 // Queue is both ends of a lane's queue.
@@ -44,21 +46,36 @@ type BackendConfig struct {
 	// Registry has the leases, which say for how long a message can be of use in
 	// a lane. Without one, messages stay for as long as the queue keeps them.
 	Registry *waybill.Registry
+	// WindowOff says that relays run without a window, so that messages are of use
+	// no longer than the leases of their rows.
+	WindowOff bool
 	// Drain is the worker's, so that the queue waits at least as long.
 	Drain  time.Duration
 	Logger *slog.Logger
 }
 
-// expiration is the longest lease of a lane: a row whose lease has lapsed is claimed
-// again, and the message of its old claim is only in the way.
-func (c BackendConfig) expiration(lane string) (longest time.Duration) {
+// longestExpiration is what RabbitMQ counts to, in milliseconds.
+const longestExpiration = math.MaxUint32 * time.Millisecond
+
+// expiration is for how long a message can be of use in a lane, zero if that is longer
+// than any queue can count. Without a window a row is claimed again when its hand-off
+// lease has lapsed, and the message of its old claim is only in the way. With one a row
+// is left to its message for as long as the window keeps lapsed rows back.
+func (c BackendConfig) expiration(lane string) time.Duration {
 	if c.Registry == nil {
 		return 0
 	}
-	for _, receiver := range c.Registry.LaneReceivers(lane) {
-		longest = max(longest, receiver.Lease)
+	longest, held := time.Duration(0), time.Duration(window.DefaultMaxHold)
+	if c.WindowOff {
+		held = 1
 	}
-	return longest
+	for _, receiver := range c.Registry.LaneReceivers(lane) {
+		longest = max(longest, c.Registry.HandOffLease(receiver))
+	}
+	if longest > longestExpiration/held {
+		return 0
+	}
+	return held * longest
 }
 
 // queueDrain is how long a queue waits for handlers: longer than the worker does,

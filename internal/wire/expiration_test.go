@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -10,40 +11,93 @@ import (
 	"github.com/waybill-go/waybill/internal/services"
 )
 
-// A message that nobody takes leaves the queue with the longest lease of its lane.
+var noRun = func(context.Context, *waybill.Delivery) error { return nil }
+
+// A message is of use until its row is claimed again: for its hand-off lease, the
+// lane's or its receiver's own, and with the window for as long as that keeps lapsed
+// rows back.
+func TestExpiration(t *testing.T) {
+	t.Parallel()
+	reg := waybill.NewRegistry()
+	for key, options := range map[string]waybill.Options{
+		"own": {Lane: "own", Lease: time.Minute}, "longer": {Lane: "own", Lease: time.Hour},
+		"deep": {Lane: "deep", Lease: time.Minute}, "slow": {Lane: "slow", Lease: time.Hour},
+		"days": {Lane: "days", Lease: 3 * 24 * time.Hour}, "months": {Lane: "months", Lease: 60 * 24 * time.Hour},
+		"ages": {Lane: "ages", Lease: math.MaxInt64},
+	} {
+		waybill.OnAny(reg, key, noRun, options)
+	}
+	reg.AddLane("deep", waybill.LaneOptions{HandOffLease: 25 * time.Minute})
+	reg.AddLane("slow", waybill.LaneOptions{HandOffLease: time.Minute})
+	reg.AddLane("empty", waybill.LaneOptions{HandOffLease: time.Minute})
+	for lane, want := range map[string]struct{ on, off time.Duration }{
+		"own": {20 * time.Hour, time.Hour}, "deep": {500 * time.Minute, 25 * time.Minute}, "slow": {20 * time.Minute, time.Minute},
+		"days": {0, 3 * 24 * time.Hour}, "months": {0, 0}, "ages": {0, 0}, "empty": {0, 0},
+	} {
+		on, off := BackendConfig{Registry: reg}.expiration(lane), BackendConfig{Registry: reg, WindowOff: true}.expiration(lane)
+		if on != want.on || off != want.off {
+			t.Errorf("lane %s: %s with the window on, and %s with it off; want %s and %s", lane, on, off, want.on, want.off)
+		}
+	}
+	if none := (BackendConfig{}).expiration("own"); none != 0 {
+		t.Errorf("%s without a registry, want never", none)
+	}
+}
+
+// A message that nobody takes leaves the queue when it cannot be of use any more, and
+// no sooner.
 func TestMessagesExpireWithTheirLease(t *testing.T) {
 	t.Parallel()
 	reg := waybill.NewRegistry()
-	run := func(context.Context, *waybill.Delivery) error { return nil }
-	waybill.OnAny(reg, "soon", run, waybill.Options{Lane: "short", Lease: 50 * time.Millisecond})
-	waybill.OnAny(reg, "later", run, waybill.Options{Lane: "short", Lease: time.Second})
-	waybill.OnAny(reg, "much later", run, waybill.Options{Lane: "long", Lease: time.Hour})
-	backend, err := OpenBackend(BackendConfig{URL: services.RabbitMQ(t), Registry: reg})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(backend.Close)
-	ready := map[string]func() int64{}
-	for _, lane := range []string{"short", "long"} {
-		queue, err := backend.Queue(lane)
-		if err != nil {
-			t.Fatal(err)
-		}
-		message := waybill.Message{DeliveryID: 1, Claim: waybill.Claim{By: "relay:1:ab", At: 1}}
-		if results, err := queue.Enqueue(t.Context(), []waybill.Message{message}); err != nil || results[0].Status != waybill.EnqueueAccepted {
-			t.Fatalf("enqueue: %v, %v", results, err)
-		}
-		ready[lane] = func() int64 {
-			backlog, err := queue.(waybill.BacklogReader).Backlog(t.Context())
+	waybill.OnAny(reg, "soon", noRun, waybill.Options{Lane: "short", Lease: 50 * time.Millisecond})
+	waybill.OnAny(reg, "later", noRun, waybill.Options{Lane: "short", Lease: time.Second})
+	waybill.OnAny(reg, "runs long", noRun, waybill.Options{Lane: "quick", Lease: time.Hour})
+	reg.AddLane("quick", waybill.LaneOptions{HandOffLease: 50 * time.Millisecond})
+	waybill.OnAny(reg, "much later", noRun, waybill.Options{Lane: "long", Lease: time.Hour})
+	waybill.OnAny(reg, "beyond what the server counts to", noRun, waybill.Options{Lane: "never", Lease: 60 * 24 * time.Hour})
+	for name, expiring := range map[string][]string{"window off": {"short", "quick"}, "window on": {"quick"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backend, err := OpenBackend(BackendConfig{URL: services.RabbitMQ(t), Registry: reg, WindowOff: name == "window off"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, _ := backlog.Ready.Value() // unknown is what an empty quorum queue is
-			return n
-		}
+			t.Cleanup(backend.Close)
+			ready := map[string]func() int64{}
+			for _, lane := range append([]string{"long", "never"}, expiring...) {
+				ready[lane] = sendOne(t, backend, lane)
+			}
+			for _, lane := range expiring {
+				poll.Until(t, "the message of lane "+lane+" expires", func() bool { return ready[lane]() == 0 })
+				delete(ready, lane)
+			}
+			for lane, ready := range ready {
+				if n := ready(); n != 1 {
+					t.Errorf("%d messages are in lane %s, want the 1 that can still be of use", n, lane)
+				}
+			}
+		})
 	}
-	poll.Until(t, "the message of the short lane expires", func() bool { return ready["short"]() == 0 })
-	if n := ready["long"](); n != 1 {
-		t.Errorf("%d messages are in the long lane, want the 1 whose lease goes on", n)
+}
+
+// sendOne sends a message and returns how many are in the queue.
+func sendOne(t *testing.T, backend Backend, lane string) (ready func() int64) {
+	t.Helper()
+	queue, err := backend.Queue(lane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := waybill.Message{DeliveryID: 1, Claim: waybill.Claim{By: "relay:1:ab", At: 1}}
+	results, err := queue.Enqueue(t.Context(), []waybill.Message{message})
+	if err != nil || results[0].Status != waybill.EnqueueAccepted {
+		t.Fatalf("enqueue: %v, %v", results, err)
+	}
+	return func() int64 {
+		backlog, err := queue.(waybill.BacklogReader).Backlog(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := backlog.Ready.Value() // unknown is what an empty quorum queue is
+		return n
 	}
 }
