@@ -54,28 +54,25 @@ type BackendConfig struct {
 	Logger *slog.Logger
 }
 
-// longestExpiration is what RabbitMQ counts to, in milliseconds.
-const longestExpiration = math.MaxUint32 * time.Millisecond
-
-// expiration is for how long a message can be of use in a lane, zero if that is longer
-// than any queue can count. Without a window a row is claimed again when its hand-off
-// lease has lapsed, and the message of its old claim is only in the way. With one a row
-// is left to its message for as long as the window keeps lapsed rows back.
+// expiration is for how long a message can be of use in a lane, zero if that is for
+// ever. Without a window a row is claimed again when its hand-off lease has lapsed, and
+// the message of its old claim is only in the way. With one a row is left to its message
+// for as long as the window keeps lapsed rows back.
 func (c BackendConfig) expiration(lane string) time.Duration {
 	if c.Registry == nil {
 		return 0
 	}
-	longest, held := time.Duration(0), time.Duration(window.DefaultMaxHold)
+	var longest, leases time.Duration = 0, window.DefaultMaxHold
 	if c.WindowOff {
-		held = 1
+		leases = 1
 	}
 	for _, receiver := range c.Registry.LaneReceivers(lane) {
 		longest = max(longest, c.Registry.HandOffLease(receiver))
 	}
-	if longest > longestExpiration/held {
+	if longest > math.MaxInt64/leases {
 		return 0
 	}
-	return held * longest
+	return leases * longest
 }
 
 // queueDrain is how long a queue waits for handlers: longer than the worker does,
