@@ -15,10 +15,13 @@ func lanesCommand(a *app) *cobra.Command {
 		Use:   "lanes",
 		Short: "List the declared lanes, what they are owed, and which are paused",
 		Long: `List the declared lanes, their receivers, how many deliveries each is owed, and
-which of them are paused: until when, by whom and why.
+which of them are paused: until when, by whom and why. The hand-off lease, for how
+long a row may wait in the queue, is shown where a lane is declared with one; other
+lanes' rows wait under their receivers' own leases.
 
-With --json, "pause" is null for a lane that goes on, and "until" and
-"left_seconds" are null for a pause that lasts until somebody ends it.`,
+With --json, "handoff_lease_seconds" is null for a lane without one, "pause" is null
+for a lane that goes on, and "until" and "left_seconds" are null for a pause that
+lasts until somebody ends it.`,
 		Example: `  bridge lanes --store postgres://app:secret@localhost:5432/app --receivers receivers.yaml
   bridge lanes --json | jq -r '.[] | select(.pause) | .lane'`,
 		Args: cobra.NoArgs,

@@ -18,6 +18,7 @@ type listedLane struct {
 	Lane      string
 	Receivers []string
 	Owed      int
+	HandOff   *float64 `json:"handoff_lease_seconds"`
 	Pause     *struct {
 		Until       *string
 		LeftSeconds *float64 `json:"left_seconds"`
@@ -41,6 +42,35 @@ func (s *site) lanes() map[string]listedLane {
 const twoLanes = "receivers:\n" +
 	"- {key: audit, event: '*', http: {url: 'http://127.0.0.1:9'}}\n" +
 	"- {key: mail, event: '*', lane: mail, http: {url: 'http://127.0.0.1:9'}}\n"
+
+// A hand-off lease is listed with the lane that is declared with it, also after its last
+// receiver moved away: such a lane can be paused, and its relay starts.
+func TestLanesAreListedWithTheirHandOffLeases(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, twoLanes+"lanes: {mail: {handoff_lease: 25m}, bulk: {handoff_lease: 1001ms}, plain: {}}\n")
+	succeeds(t, s.args("fire", "order.placed", "--payload", "1")...)
+	want := `LANE     OWED  HAND-OFF LEASE  RECEIVERS
+bulk        0          1.001s
+default     1               -  audit
+mail        1           25m0s  mail
+plain       0               -
+`
+	if got := succeeds(t, s.args("lanes")...).out; got != want {
+		t.Errorf("lanes = %s\nwant    %s", got, want)
+	}
+	lanes := s.lanes()
+	if mail, bulk := lanes["mail"].HandOff, lanes["bulk"].HandOff; mail == nil || *mail != 1500 || bulk == nil || *bulk != 1.001 {
+		t.Errorf("JSON of the lanes with one: %+v", lanes)
+	}
+	if lanes["default"].HandOff != nil || lanes["plain"].HandOff != nil {
+		t.Errorf("JSON of the lanes without one: %+v", lanes)
+	}
+	succeeds(t, s.args("pause", "plain", "--reason", "empty")...)
+	succeeds(t, s.args("resume", "plain")...)
+	if got := succeeds(t, s.queueArgs("relay", "--once", "--lane", "bulk")...).out; got != "Nothing owed.\n" {
+		t.Errorf("relay of a lane without receivers: %s", got)
+	}
+}
 
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
-	"unicode/utf8"
+	"time"
 
 	"github.com/waybill-go/waybill"
 )
@@ -15,6 +17,9 @@ type DeclaredLane struct {
 	Lane string `json:"lane"`
 	// Receivers are the keys of those declared in the lane, sorted.
 	Receivers []string `json:"receivers"`
+	// HandOffLeaseSeconds is null unless the lane is declared with a hand-off lease,
+	// apart from its receivers' own leases.
+	HandOffLeaseSeconds *float64 `json:"handoff_lease_seconds"`
 	// Owed counts pending, claimed and failed rows. Those of receivers that
 	// nobody declares are the default lane's.
 	Owed int64 `json:"owed"`
@@ -43,9 +48,12 @@ func Lanes(ctx context.Context, store waybill.StatusReader, reg *waybill.Registr
 	}
 	lanes := DeclaredLanes{}
 	for _, name := range reg.Lanes() {
-		lanes = append(lanes, DeclaredLane{
-			Lane: name, Receivers: waybill.Keys(reg.LaneReceivers(name)), Owed: rows[name], Pause: paused[name],
-		})
+		lane := DeclaredLane{Lane: name, Receivers: waybill.Keys(reg.LaneReceivers(name)), Owed: rows[name], Pause: paused[name]}
+		if declared, _ := reg.Lane(name); declared.HandOffLease > 0 {
+			lease := declared.HandOffLease.Seconds()
+			lane.HandOffLeaseSeconds = &lease
+		}
+		lanes = append(lanes, lane)
 	}
 	return lanes, nil
 }
@@ -58,23 +66,36 @@ func laneOf(reg *waybill.Registry, receiver string) string {
 	return waybill.DefaultLane
 }
 
-// WriteText writes the lanes for a person.
+// WriteText writes the lanes for a person. Hand-off leases are shown if any is declared.
 func (l DeclaredLanes) WriteText(w io.Writer) error {
-	table := [][3]string{{"LANE", "OWED", "RECEIVERS"}}
+	apart := slices.ContainsFunc(l, func(lane DeclaredLane) bool { return lane.HandOffLeaseSeconds != nil })
+	heading, receivers := []string{"LANE", "OWED"}, []string{"RECEIVERS"}
+	if apart {
+		heading = append(heading, "HAND-OFF LEASE")
+	}
+	table := [][]string{heading}
 	for _, lane := range l {
-		table = append(table, [3]string{printable(lane.Lane), fmt.Sprint(lane.Owed), strings.Join(lane.Receivers, ", ")})
+		row := []string{printable(lane.Lane), strconv.FormatInt(lane.Owed, 10)}
+		if apart {
+			row = append(row, lane.handOffLease())
+		}
+		table, receivers = append(table, row), append(receivers, strings.Join(lane.Receivers, ", "))
 	}
-	names, counts := 0, 0
-	for _, row := range table {
-		names, counts = max(names, utf8.RuneCountInString(row[0])), max(counts, len(row[1]))
-	}
-	var text strings.Builder
-	for _, row := range table {
-		text.WriteString(strings.TrimRight(fmt.Sprintf("%-*s  %*s  %s", names, row[0], counts, row[1], row[2]), " ") + "\n")
+	var columns, text strings.Builder
+	writeTable(&columns, table, 1)
+	for i, line := range strings.Split(strings.TrimSuffix(columns.String(), "\n"), "\n") {
+		text.WriteString(strings.TrimRight(line+"  "+receivers[i], " ") + "\n")
 	}
 	for _, lane := range l {
 		writePause(&text, lane.Lane, lane.Pause)
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+func (l DeclaredLane) handOffLease() string {
+	if l.HandOffLeaseSeconds == nil {
+		return "-"
+	}
+	return time.Duration(*l.HandOffLeaseSeconds * float64(time.Second)).Round(time.Microsecond).String()
 }

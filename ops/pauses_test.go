@@ -83,7 +83,7 @@ Lane mail is paused until 2026-05-01T12:01:00Z, for 1m0s more, by worker:1 since
 	if err != nil {
 		t.Fatal(err)
 	}
-	if empty, err := json.Marshal(nothing); err != nil || string(empty) != `[{"lane":"default","receivers":[],"owed":0,"pause":null}]` {
+	if empty, err := json.Marshal(nothing); err != nil || string(empty) != `[{"lane":"default","receivers":[],"handoff_lease_seconds":null,"owed":0,"pause":null}]` {
 		t.Errorf("JSON of nothing: %s, %v", empty, err)
 	}
 }
