@@ -12,9 +12,9 @@ type LaneOptions struct {
 	// waits in the queue: longer than receivers' own leases where the queue is deep and
 	// a dead worker has to be noticed soon, shorter where runs take long and the queue
 	// does not. A run has its receiver's own lease all the same, which the take stamps.
-	// A message that is lost is owed again after this; one that is only late is refused
-	// where its row was claimed anew. At least 1µs, the precision of the database's
-	// clock. Defaults to each receiver's own lease.
+	// After this the row may be claimed anew: then a message that was lost is made good,
+	// and one that was only late is refused. At least 1µs, the precision of the
+	// database's clock. Defaults to each receiver's own lease.
 	HandOffLease time.Duration
 }
 
