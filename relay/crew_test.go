@@ -132,6 +132,12 @@ func (c *crew) work(b *bench, m waybill.Message, run time.Duration) {
 		b.Errorf("take: %v", err)
 		return
 	}
+	if taken[0].Refused == waybill.RefusedPaused {
+		if _, err := b.store.GiveBack(ctx, []waybill.GiveBack{{Message: m}}); err != nil {
+			b.Errorf("give back: %v", err)
+		}
+		return
+	}
 	if taken[0].Refused != "" {
 		c.mu.Lock()
 		c.stale++

@@ -49,9 +49,6 @@ func (r *Relay) tell(before, now *waybill.Pause) {
 		r.config.Observer.Observe(waybill.Observation{Kind: waybill.ObservedPause, Lane: r.config.Lane})
 		r.log.Info("lane is paused, nothing of it is claimed", "until", until, "by", now.By, "reason", now.Reason, "since", now.Since.String())
 	case before != nil && now == nil:
-		if r.task.outflow != nil {
-			r.task.outflow.begin() // that nothing was taken meanwhile tells nothing
-		}
 		r.config.Observer.Observe(waybill.Observation{Kind: waybill.ObservedResume, Lane: r.config.Lane})
 		r.log.Info("lane goes on, its pause is over", "by", before.By, "reason", before.Reason, "since", before.Since.String())
 	}

@@ -109,14 +109,7 @@ func (r *route) failed(err error) time.Duration {
 	return wait
 }
 
-// recovered notes that the queue is well. What it has lost, and for how long nobody
-// took anything, says nothing of the workers.
-func (r *route) recovered() {
-	r.failures, r.err = 0, nil
-	if r.outflow != nil {
-		r.outflow.begin()
-	}
-}
+func (r *route) recovered() { r.failures, r.err = 0, nil }
 
 // fellApart notes a joint claim that failed because of the queue and returns the
 // wait until the next: none at first, because a single message may be to blame,

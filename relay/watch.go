@@ -46,21 +46,22 @@ func (r *Relay) watch(ctx context.Context, sweeps bool) error {
 	if o == nil || r.task.failures > 0 {
 		return nil
 	}
+	if sweeps {
+		if scope := r.scope(r.task); !scope.empty() {
+			progress, err := r.store.Progress(ctx, waybill.ProgressRequest{Receivers: scope.receivers, Except: scope.except})
+			if err != nil {
+				return fmt.Errorf("lane %s: %w", r.config.Lane, err)
+			}
+			o.advance(progress)
+		}
+	}
+	if time.Now().Before(o.lookAt()) {
+		return nil
+	}
 	rules := r.rules()
 	rules.Target = min(rules.Target, rules.Lease/4) // a lease may have become shorter
 	if err := o.adjust(rules); err != nil {
 		return fmt.Errorf("lane %s: %w", r.config.Lane, err)
-	}
-	scope := r.scope(r.task)
-	if sweeps && !scope.empty() {
-		progress, err := r.store.Progress(ctx, waybill.ProgressRequest{Receivers: scope.receivers, Except: scope.except})
-		if err != nil {
-			return fmt.Errorf("lane %s: %w", r.config.Lane, err)
-		}
-		o.advance(progress)
-	}
-	if time.Now().Before(o.lookAt()) {
-		return nil
 	}
 	if err := o.look(ctx, r.store); err != nil {
 		return fmt.Errorf("lane %s: %w", r.config.Lane, err)

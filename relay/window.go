@@ -33,7 +33,7 @@ const (
 	depthTimeout = time.Second
 	depthGap     = time.Second // between two questions, and since the last take
 	depthOutage  = 15 * time.Second
-	awayPolls    = 5 // longer than that without a look, and what was known is too old
+	awayPolls    = 5 // longer than that without a look, and a second, and what was known is too old
 )
 
 // origin is what the moments count from that package window is told.
@@ -89,8 +89,8 @@ func (o *outflow) lookAt() time.Time {
 // look finds out what became of what is out, and sets the window.
 func (o *outflow) look(ctx context.Context, store waybill.Store) error {
 	now := time.Now()
-	if away := max(awayPolls*o.window.Rules().Poll, 5*time.Second); !o.lookedAt.IsZero() && now.Sub(o.lookedAt) > away {
-		o.begin()
+	if away := max(awayPolls*o.asked.Poll, time.Second); !o.lookedAt.IsZero() && now.Sub(o.lookedAt) > away {
+		o.begin() // the lane was paused, or the database away: that nobody took anything tells nothing
 	}
 	whole := now.Sub(o.wholeAt) >= o.asked.Lease/4
 	found, err := o.sent.look(ctx, store, whole)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/fault"
 	"github.com/waybill-go/waybill/internal/poll"
 	"github.com/waybill-go/waybill/relay"
 )
@@ -44,8 +45,12 @@ func TestBurstOutlastsItsLease(t *testing.T) {
 	c := b.crew(l, 4, 15*time.Millisecond) // some 250 a second at the most
 	b.settles(c, n, time.Minute)
 	b.noStale(t, c)
-	if _, deepest := l.counts(); deepest > 150 {
+	sent, deepest := l.counts()
+	if deepest > 150 {
 		t.Errorf("%d rows waited at the most, want half a lease of the drain at most", deepest)
+	}
+	if back := b.fault.Count("GiveBack"); sent != n || back != 0 {
+		t.Errorf("%d messages for %d rows, and %d times rows were given back: want a claim for each", sent, n, back)
 	}
 	if !slices.IsSorted(order) {
 		t.Error("rows were not handed off in their order")
@@ -66,6 +71,27 @@ func (o *ordered) Enqueue(ctx context.Context, messages []waybill.Message) ([]wa
 		*o.ids = append(*o.ids, m.DeliveryID)
 	}
 	return o.line.Enqueue(ctx, messages)
+}
+
+// The drain is what workers settle, also where a row runs for longer than it waits.
+func TestDrainIsMeasured(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, mail(time.Minute))
+	b.fire(400, time.Second)
+	l := newLine()
+	var drain atomic.Int64
+	b.windowed(l, relay.Config{Observer: func(seen waybill.Observation) {
+		if seen.Kind == waybill.ObservedWindow {
+			drain.Store(int64(seen.Window.Drain))
+		}
+	}})
+	c := b.crew(l, 20, 300*time.Millisecond)
+	begun := time.Now()
+	b.settles(c, 300, time.Minute)
+	measured := 300 / time.Since(begun).Seconds()
+	if got := float64(drain.Load()); got < measured/2 || got > 2*measured {
+		t.Errorf("the relay knows of %.0f rows a second, %.0f were settled", got, measured)
+	}
 }
 
 // Without the window the same burst makes stale copies: it is what the window is for.
@@ -272,28 +298,44 @@ func TestRelaysShareALane(t *testing.T) {
 	}
 }
 
-// A pause tells nothing of the workers: when it is over, rows go out at once.
-func TestPauseDoesNotStall(t *testing.T) {
+// That nobody took anything while the database was away tells nothing of the workers.
+func TestOutageDoesNotStall(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, mail(time.Second))
-	b.fire(40, time.Second)
+	b := newBench(t, mail(time.Minute))
+	b.fire(200, time.Second)
 	l := newLine()
-	b.windowed(l, relay.Config{})
-	poll.Until(t, "ten rows in the queue", func() bool { return l.depth() == 10 })
-	if _, err := b.store.PauseLane(t.Context(), waybill.PauseRequest{Lane: "default", By: "test", Reason: "test"}); err != nil {
-		t.Fatal(err)
+	var stalled, passed atomic.Bool
+	b.windowed(l, relay.Config{Observer: func(seen waybill.Observation) {
+		if seen.Window.Stalled {
+			stalled.Store(true)
+		}
+		if seen.Kind == waybill.ObservedPass && seen.Err == nil {
+			passed.Store(true)
+		}
+	}})
+	c := b.crew(l, 1, 15*time.Millisecond) // the drain is known after eight rows and half a second
+	b.settles(c, 60, 10*time.Second)
+	c.stop()
+	time.Sleep(300 * time.Millisecond) // all that was taken is seen
+	b.fault.On("Pauses", fault.Hook{Before: func(context.Context) error { return errDown }})
+	time.Sleep(2 * time.Second) // longer than the lane may stand still
+	passed.Store(false)
+	b.fault.On("Pauses", fault.Hook{})
+	poll.Until(t, "a pass that succeeds", passed.Load)
+	b.settles(b.crew(l, 1, 0), 100, 10*time.Second)
+	if stalled.Load() {
+		t.Error("the relay took an outage for workers that are away")
 	}
-	time.Sleep(2500 * time.Millisecond) // longer than the lane may stand still
-	l.lose()
-	sent, _ := l.counts()
-	if _, err := b.store.ResumeLane(t.Context(), "default"); err != nil {
-		t.Fatal(err)
-	}
-	c := b.crew(l, 1, 0)
-	poll.Until(t, "all settled", func() bool { settled, _ := c.counts(); return settled == 40 })
-	if sent != 10 {
-		t.Errorf("%d messages were sent in a pause, want the ten of before", sent)
-	}
+}
+
+// A small window is topped up at once, however long the poll.
+func TestTopUpDoesNotWaitForThePoll(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, mail(time.Minute))
+	b.fire(300, time.Second)
+	l := newLine()
+	b.windowed(l, relay.Config{Poll: 4 * time.Second, PollOnly: true, WakeInterval: -1})
+	b.settles(b.crew(l, 4, 0), 300, 12*time.Second)
 }
 
 // The frontier does not outlive a clock that is set back: rows would all count as
@@ -301,30 +343,33 @@ func TestPauseDoesNotStall(t *testing.T) {
 func TestClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, mail(time.Minute))
+	b.fire(20, time.Second)
 	b.store.SetClockOffset(time.Hour)
-	b.fire(20, 0)
 	l := newLine()
 	b.windowed(l, relay.Config{})
 	c := b.crew(l, 1, 0)
 	b.settles(c, 20, 10*time.Second)
 	c.stop()
 	b.store.SetClockOffset(0)
-	b.fire(200, time.Second)
+	b.fire(400, time.Second)
 	poll.Until(t, "a window in the queue", func() bool { return l.depth() >= 2 })
-	time.Sleep(time.Second)
+	time.Sleep(2 * time.Second)
 	if n := l.depth(); n > 100 {
 		t.Errorf("%d rows in the queue: the window has no bound", n)
 	}
-	b.settles(b.crew(l, 1, 0), 200, 10*time.Second)
+	b.settles(b.crew(l, 1, 0), 400, 10*time.Second)
 }
 
-// Once claims all that is due, whatever the window.
+// Once claims all that is due, whatever the window, and whatever was done before.
 func TestOnceHasNoWindow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, mail(time.Minute))
 	b.fire(50, time.Second)
-	r := newWindowed(t, relay.Config{Store: b.fault, Backend: newLine()})
-	once(t, r, 0, 50)
+	r := newWindowed(t, relay.Config{Store: b.fault, Backend: newLine(), Passes: 1})
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	once(t, r, 0, 40)
 	b.fire(30, time.Second)
 	once(t, r, 25, 25)
 }
