@@ -15,10 +15,7 @@ func (r *Relay) rules() window.Rules {
 		Lease: r.config.StandardLease, Poll: r.config.Poll, Target: r.config.WindowHorizon, Margin: r.config.WindowMargin,
 	}
 	if served := r.task.receivers(r.registry.LaneReceivers(r.config.Lane)); len(served) > 0 {
-		rules.Lease = served[0].Lease
-		for _, receiver := range served[1:] {
-			rules.Lease = min(rules.Lease, receiver.Lease)
-		}
+		rules.Lease = r.registry.LaneHandOffLease(r.config.Lane, r.task.site)
 	}
 	if queue, ok := r.task.backend.(waybill.Unordered); ok {
 		rules.Unordered = queue.Unordered()
@@ -103,7 +100,7 @@ func (r *Relay) probe(ctx context.Context) (claimed int, err error) {
 // longest is for how long a row holds its lease at the most when it is handed off.
 func (r *Relay) longest(route *route) (longest time.Duration) {
 	for _, receiver := range route.receivers(r.registry.LaneReceivers(r.config.Lane)) {
-		longest = max(longest, receiver.Lease)
+		longest = max(longest, r.registry.HandOffLease(receiver))
 	}
 	return longest + longest/10
 }

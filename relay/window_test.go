@@ -36,7 +36,7 @@ func TestBacklogWaitsInTheDatabase(t *testing.T) {
 // stale copy and with three writes a row.
 func TestBurstOutlastsItsLease(t *testing.T) {
 	t.Parallel()
-	const n = 1200
+	const n = 600
 	b := newBench(t, mail(time.Second))
 	b.fire(n, time.Second)
 	l := newLine()
@@ -283,7 +283,7 @@ func TestUnorderedQueue(t *testing.T) {
 // Several relays share a lane without a word.
 func TestRelaysShareALane(t *testing.T) {
 	t.Parallel()
-	const n = 800
+	const n = 400
 	b := newBench(t, mail(time.Second))
 	b.fire(n, time.Second)
 	l := newLine()
@@ -351,13 +351,13 @@ func TestClockIsSetBack(t *testing.T) {
 	b.settles(c, 20, 10*time.Second)
 	c.stop()
 	b.store.SetClockOffset(0)
-	b.fire(400, time.Second)
+	b.fire(200, time.Second)
 	poll.Until(t, "a window in the queue", func() bool { return l.depth() >= 2 })
 	time.Sleep(2 * time.Second)
 	if n := l.depth(); n > 100 {
 		t.Errorf("%d rows in the queue: the window has no bound", n)
 	}
-	b.settles(b.crew(l, 1, 0), 400, 10*time.Second)
+	b.settles(b.crew(l, 1, 0), 200, 20*time.Second)
 }
 
 // Once claims all that is due, whatever the window, and whatever was done before.
@@ -376,13 +376,14 @@ func TestOnceHasNoWindow(t *testing.T) {
 
 func TestWindowHorizon(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, map[string]waybill.Options{"slow": {Lease: time.Hour}, "fast": {Lease: 20 * time.Second}, "mail": {Lane: "mail", Lease: time.Minute}})
+	b := newBench(t, map[string]waybill.Options{"slow": {Lease: time.Hour}, "fast": {Lease: 20 * time.Second}, "mail": {Lane: "mail", Lease: time.Minute}, "deep": {Lane: "deep", Lease: time.Second}})
+	b.reg.AddLane("deep", waybill.LaneOptions{HandOffLease: 8 * time.Minute})
 	_, err := relay.New(relay.Config{Store: b.store, Backend: newLine(), WindowHorizon: 6 * time.Second})
 	if err == nil || !strings.Contains(err.Error(), "window horizon 6s of lane default is more than a quarter of its shortest hand-off lease, 20s: lower it to 5s") {
 		t.Errorf("a horizon of more than a quarter of the lease: %v", err)
 	}
 	for _, config := range []relay.Config{
-		{WindowHorizon: 5 * time.Second}, {WindowHorizon: 15 * time.Second, Lane: "mail"}, {WindowHorizon: 6 * time.Second, WindowOff: true},
+		{WindowHorizon: 5 * time.Second}, {WindowHorizon: 15 * time.Second, Lane: "mail"}, {WindowHorizon: 2 * time.Minute, Lane: "deep"}, {WindowHorizon: 6 * time.Second, WindowOff: true},
 	} {
 		config.Store, config.Backend = b.store, newLine()
 		newWindowed(t, config)
