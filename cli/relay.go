@@ -200,7 +200,7 @@ func (a *app) relayBackend(cmd *cobra.Command, f relayFlags, log *slog.Logger) (
 	if a.backend == "" {
 		return nil, nil
 	}
-	return a.openBackend(cmd, wire.BackendConfig{Drain: f.drain, Strict: f.strict, Logger: log})
+	return a.openBackend(cmd, wire.BackendConfig{Drain: f.drain, Strict: f.strict, WindowOff: f.window.off(), Logger: log})
 }
 
 // checkLanes refuses lanes that nobody declared, and those that would do nothing

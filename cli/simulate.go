@@ -38,9 +38,8 @@ Scenarios:
   incident       a burst that was reported: 28,000 tasks, a lease of 900s, 20 a second
 
 With --window auto relays send no more than workers soon start, and claim no row again
-whose message the queue has not reached. "bridge relay" does not do that yet: it is
---window off, and auto is what the simulator can show of it. The default is auto, and
-off in incident.
+whose message the queue has not reached, as "bridge relay" does: it is the same code
+that decides. The default is auto, and off in incident.
 
 Exit codes: 0 every row was settled; 5 the queue collapsed, every copy was stale when
 a worker reached it; 6 the simulation was stopped before it was done. 1 is a question
@@ -69,7 +68,7 @@ of the same, where there is neither window nor fault.`,
 	flags.Var(durationFlag(&s.Lease, false), "lease", "the receivers' lease (default 1m, and 15m in incident)")
 	flags.Var(&q.staleCost, "stale-cost", "how long a stale copy keeps a worker, or full (default 5ms)")
 	flags.Var(countFlag(&s.Relays, 1), "relays", "relays of the lane (default 2, and 1 in incident)")
-	flags.Var(durationFlag(&s.Target, false), "target", "how long the window's rows may wait for a worker (default 10s, at most a quarter of the lease)")
+	flags.Var(durationFlag(&s.Target, false), "window-horizon", "how long the window's rows may wait for a worker (default 10s, at most a quarter of the lease)")
 	flags.Var(durationFlag(&s.FaultAt, true), "fault-at", "when something goes wrong (default 5m)")
 	flags.Var(durationFlag(&s.FaultFor, true), "fault-for", "how long that lasts (default as above)")
 	flags.Var(numberFlag(&s.FaultShare, "share", "must be more than 0 and at most 1, as in 0.5", func(value float64) bool { return value > 0 && value <= 1 }),
@@ -135,7 +134,7 @@ func (q *simulateQuestion) complete(cmd *cobra.Command) error {
 		does  bool
 		isFor string
 	}{
-		{"target", windowed, "--window auto"},
+		{"window-horizon", windowed, "--window auto"},
 		{"fault-at", fault, "the scenarios " + joined(withFault)},
 		{"fault-for", fault, "the scenarios " + joined(withFault)},
 		{"fault-share", fault && !slow, "the scenarios workers-down, broker-loss, relay-loss"},

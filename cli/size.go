@@ -193,7 +193,7 @@ func (r *sizeReport) staleShare() float64 {
 var flagOf = map[string]string{
 	"ahead_rows": "backlog", "rows": "backlog", "drain": "rate", "drain_per_second": "rate", "service_seconds": "run", "arrivals_per_second": "arrivals",
 	"lease_seconds": "lease", "stale_cost_seconds": "stale-cost", "stale_share": "stale-cost", "poll_seconds": "poll",
-	"target_seconds": "target", "fault_at_seconds": "fault-at", "fault_for_seconds": "fault-for", "fault_share": "fault-share",
+	"target_seconds": "window-horizon", "fault_at_seconds": "fault-at", "fault_for_seconds": "fault-for", "fault_share": "fault-share",
 }
 
 // hints are for who types, where the calculator's are for who programs.
