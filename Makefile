@@ -25,7 +25,7 @@ RACEFLAGS = -gcflags=modernc.org/...=-d=checkptr=0
 WITH_SERVICES = env="$$($(SERVICES) up)" || exit 1; eval "$$env"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint bench bench-backends soak services services-stop
+.PHONY: help demo build test lint bench bench-backends incident soak services services-stop
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -53,6 +53,9 @@ bench: ## fire to ack, deliveries per second, beside the same SQL alone
 
 bench-backends: ## the same through every backend, one beside the other
 	@$(WITH_SERVICES); $(GO) run ./bench -backends $(ARGS)
+
+incident: ## a burst that outlasts its lease, without the window and with it (ARGS=-all: with every fault)
+	@$(WITH_SERVICES); $(GO) run ./bench/incident $(ARGS)
 
 soak: ## the long fault runs
 	@$(WITH_SERVICES); $(GO) test -tags soak -p 1 -timeout 2h -run '$(RUN)' $(ARGS) $(PKG)

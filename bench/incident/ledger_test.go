@@ -1,0 +1,118 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-go/waybill/sizing"
+)
+
+// history is samples, one a quarter of a second, of so many settled rows.
+func history(settled ...int) []sample {
+	var samples []sample
+	for i, n := range settled {
+		samples = append(samples, sample{at: time.Unix(0, 0).Add(time.Duration(i) * sampleGap), Settled: n, Depth: 9})
+	}
+	return samples
+}
+
+// The drain is what workers do that have nothing but work.
+func TestDrainIsMeasuredWhileThereIsWork(t *testing.T) {
+	t.Parallel()
+	s := &scene{samples: history(0, 100, 200, 210, 220, 320)}
+	s.samples[3].Depth = 0 // twice as slow: it ran dry
+	s.samples[4].Depth = 0
+	s.samples[5].Stale = 7
+	if got := drain(s.busy()); got != 400 {
+		t.Errorf("%v rows a second, want 400", got)
+	}
+	// A prediction knows nothing of what comes after.
+	s = &scene{samples: history(0, 100, 200, 250, 300)}
+	s.samples[3].Stale, s.samples[4].Stale = 7, 7
+	if got := drain(s.first()); got != 400 {
+		t.Errorf("%v rows a second until the first stale copy, want 400", got)
+	}
+	s = &scene{samples: history(0, 100, 100, 100, 200, 300)}
+	s.fault, s.healed = s.samples[1].at, s.samples[3].at
+	if got := drain(s.busy()); got != 400 {
+		t.Errorf("%v rows a second with workers that were away, want 400", got)
+	}
+}
+
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	s := &scene{samples: history(0, 100, 100, 100, 120, 220, 320, 420, 520, 620)}
+	s.fault, s.healed = s.samples[1].at, s.samples[2].at
+	if got := s.recovery(400); got != 2*sampleGap {
+		t.Errorf("well again after %s, want %s", got, 2*sampleGap)
+	}
+}
+
+func TestPromises(t *testing.T) {
+	t.Parallel()
+	on := func(fault string, stale, deepest int, finish time.Duration) ledger {
+		i := scaled()
+		i.Fault = fault
+		return ledger{incident: i, Window: true, Stale: stale, DeepestQueue: deepest,
+			Ideal: sizing.Seconds(70 * time.Second), Finish: sizing.Seconds(finish)}
+	}
+	off := func(stale int) ledger {
+		return ledger{incident: scaled(), Stale: stale, Predicted: &sizing.Prediction{StaleCopies: 10_000, Converges: true}}
+	}
+	for _, c := range []struct {
+		name string
+		l    ledger
+		want string
+	}{
+		{"kept", on(faultNone, 0, 999, 73*time.Second), ""},
+		{"a stale copy", on(faultNone, 1, 200, 73*time.Second), "1 stale copies"},
+		{"late", on(faultNone, 0, 200, 74*time.Second), "done after 1m14s"},
+		{"deep", on(faultNone, 0, 1000, 73*time.Second), "1000 messages"},
+		{"some after a fault", on(faultWorkers, 10, 200, 73*time.Second), ""},
+		{"more after a fault", on(faultWorkers, 11, 200, 73*time.Second), "11 stale copies"},
+		{"a lease later where messages were lost", on(faultFlush, 0, 200, 118*time.Second), ""},
+		{"later than that", on(faultFlush, 0, 200, 119*time.Second), "done after 1m59s"},
+		{"as predicted", off(9_000), ""},
+		{"fewer", off(8_999), "8999 stale copies where 10000"},
+		{"more", off(11_001), "11001 stale copies"},
+	} {
+		misses := c.l.misses()
+		if c.want == "" && len(misses) > 0 || c.want != "" && (len(misses) != 1 || !strings.HasPrefix(misses[0], c.want)) {
+			t.Errorf("%s: %q, want %q", c.name, misses, c.want)
+		}
+	}
+}
+
+func TestFlagsAreChecked(t *testing.T) {
+	t.Setenv("WAYBILL_TEST_POSTGRES", "x")
+	t.Setenv("WAYBILL_TEST_REDIS", "x")
+	t.Setenv("WAYBILL_TEST_AMQP", "x")
+	for _, args := range [][]string{
+		{"-backend", "kafka"}, {"-fault", "fire"}, {"-fault", "flush", "-backend", "river"}, {"-window", "ajar"}, {"-plot", "a.gif"},
+		{"-n", "1"}, {"-slots", "1"}, {"-rate", "0"}, {"-lease", "1ms"}, {"-all", "-window", "on"}, {"more"},
+	} {
+		if c, err := parse(args); err == nil {
+			t.Errorf("%q: %+v", args, c)
+		}
+	}
+	c, err := parse(nil)
+	if err != nil || c.Rows != 28_000 || c.service() != 50*time.Millisecond || c.standard() != 15*time.Second || c.window != "both" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err = parse([]string{"-window", "auto", "-fault", "relay"}); err != nil || c.window != "on" || c.relays() != 2 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestPicturesOfVariantsAreBesideEachOther(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, variant := range scaled().variants() {
+		got = append(got, variant.pictureOf("out/incident.svg", true))
+	}
+	want := "out/incident.svg out/incident-asynq-workers.svg out/incident-asynq-flush.svg out/incident-asynq-relay.svg out/incident-amqp.svg out/incident-river.svg"
+	if strings.Join(got, " ") != want {
+		t.Errorf("%q", got)
+	}
+}
