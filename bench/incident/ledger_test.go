@@ -1,6 +1,9 @@
 package main
 
 import (
+	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -114,5 +117,33 @@ func TestPicturesOfVariantsAreBesideEachOther(t *testing.T) {
 	want := "out/incident.svg out/incident-asynq-workers.svg out/incident-asynq-flush.svg out/incident-asynq-relay.svg out/incident-amqp.svg out/incident-river.svg"
 	if strings.Join(got, " ") != want {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestPicture(t *testing.T) {
+	t.Parallel()
+	off := ledger{incident: scaled(), Stale: 9, DeepestQueue: 30, Predicted: &sizing.Prediction{StaleCopies: 12}, Samples: []sample{
+		{Seconds: -0.1}, {Seconds: 30, Settled: 20, Depth: 30, Stale: 9}, {Seconds: 80, Settled: 28_000, Depth: -1, Stale: 9},
+	}}
+	on := ledger{incident: scaled(), Window: true, Samples: []sample{{}, {Seconds: 70, Settled: 28_000}}}
+	chart := chartOf([]ledger{off, on})
+	depth, stale := chart.Panels[0], chart.Panels[1]
+	if got := depth.Lines[0].Points; got[0].X != 0 || got[1].Y != 30 || !math.IsNaN(got[2].Y) {
+		t.Errorf("depths %v: want one from 0 on, with a gap where the queue could not tell", got)
+	}
+	if len(stale.Lines) != 3 || stale.Lines[2].Points[1].X != chart.XMax || stale.Max < 12 {
+		t.Errorf("%+v: want the prediction in it, across all of it", stale)
+	}
+	if want := "Window off: 9 stale copies, done after 0.0s. Window on: no stale copies, done after 0.0s."; chart.Subtitle != want {
+		t.Errorf("%q, want %q", chart.Subtitle, want)
+	}
+	for name, head := range map[string]string{"a.svg": "<?xml", "a.PNG": "\x89PNG"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := draw(path, []ledger{off, on}); err != nil {
+			t.Fatal(err)
+		}
+		if picture, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(picture), head) {
+			t.Errorf("%s: %.10q, %v", name, picture, err)
+		}
 	}
 }

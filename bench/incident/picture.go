@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waybill-go/waybill/internal/plot"
@@ -80,7 +82,7 @@ func chartOf(ledgers []ledger) plot.Chart {
 		if l.Stale == 0 {
 			copies = "no"
 		}
-		told = append(told, fmt.Sprintf("%s: %s stale copies, done after %.1fs", name, copies, l.Finish.Duration().Seconds()))
+		told = append(told, fmt.Sprintf("W%s: %s stale copies, done after %.1fs", name[1:], copies, l.Finish.Duration().Seconds()))
 		if l.Predicted != nil {
 			predicted = plot.Line{Name: "predicted for window off: " + count(l.Predicted.StaleCopies), Color: plot.Grey, Dashed: true, Points: []plot.Point{
 				{Y: float64(l.Predicted.StaleCopies)}, {Y: float64(l.Predicted.StaleCopies)}}}
@@ -96,6 +98,7 @@ func chartOf(ledgers []ledger) plot.Chart {
 	if lease := i.Lease.Seconds(); lease <= chart.XMax {
 		chart.Marks = append(chart.Marks, plot.Mark{X: lease, Color: plot.Black, Label: "the first lease is over"})
 	}
+	slices.SortStableFunc(chart.Marks, func(a, b plot.Mark) int { return cmp.Compare(a.X, b.X) })
 	if predicted.Points != nil {
 		predicted.Points[1].X = chart.XMax
 		stale.Lines = append(stale.Lines, predicted)
