@@ -133,6 +133,17 @@ func (e *explainer) steps(t *testing.T) costs {
 		}
 		return n, err
 	})
+	// One page, with the sort that keeps it in order, and not a row below it.
+	newest := bounds{sort: 20 * planBatch, removed: 10 * planBatch, jit: true}
+	step("history", newest, planBatch, func() (int, error) {
+		rows, err := e.store.History(ctx, waybill.HistoryRequest{Receivers: wideLane, Limit: planBatch})
+		return len(rows), err
+	})
+	// It reads what is owed, whoever it is owed to.
+	step("count due", bounds{removed: 1 << 40, read: []string{"delivery_due"}, jit: true}, -1, func() (int, error) {
+		due, err := e.store.Due(ctx, waybill.DueRequest{Receivers: wideLane})
+		return int(due.Rows), err
+	})
 	step("pauses", byID, 0, func() (int, error) {
 		pauses, err := e.store.Pauses(ctx)
 		return len(pauses), err

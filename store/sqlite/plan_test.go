@@ -45,10 +45,15 @@ func TestPlansReadNoTable(t *testing.T) {
 		{"ack", ackSQL, []any{1, 1, "relay", 1, "failed", 1, 0, 1, "no"}, `SEARCH delivery USING INTEGER PRIMARY KEY \(rowid=\?\)`},
 		{"newest", newestSQL, nil, `SEARCH delivery`},
 		{"in flight", inFlightSQL, nil, `SCAN delivery USING INDEX delivery_claimed`},
+		{"due count", dueCountSQL, []any{1, nil, `["a"]`}, `(SCAN|SEARCH) delivery USING INDEX delivery_due`},
 		{"owed events", owedEventsSQL, nil, `SCAN delivery USING INDEX delivery_claimed`},
 	}
 	scan := regexp.MustCompile(`SCAN (delivery|event|d|e)( USING (COVERING )?INDEX sqlite_autoindex\S*)?$`)
 	check := func(t *testing.T) {
+		// That is read for as long as somebody asks, and must not be sorted before.
+		if plan := explain(t, store.writer, historySQL, nil, `["a"]`); !strings.Contains(plan, "SCAN delivery\n") || strings.Contains(plan, "B-TREE") {
+			t.Errorf("history is not read by the primary key:\n%s", plan)
+		}
 		for _, statement := range statements {
 			plan := explain(t, store.writer, statement.query, statement.args...)
 			if !regexp.MustCompile(statement.want).MatchString(plan) {

@@ -19,6 +19,7 @@ type Store interface {
 	waybill.TxStore
 	waybill.TxClaimer
 	waybill.StatusReader
+	waybill.HistoryReader
 }
 
 // Harness is a store on a migrated database that is its own, and the ways to
@@ -107,6 +108,7 @@ func Run(t *testing.T, open Open) {
 		{"JointExtend", jointly(open), extendCases},
 		{"Pause", open, pauseCases},
 		{"Status", open, statusCases},
+		{"History", open, historyCases},
 		{"Migrate", open, migrateCases},
 		{"Context", open, contextCases},
 		{"Listen", open, listenCases},
