@@ -2,7 +2,9 @@
 //
 // A relay serves one lane. It claims the lane's due rows, oldest first, and rows
 // whose lease has lapsed; it hands each to the lane's task queue as a message
-// that names the claim; and it gives back what the queue did not take. It holds
+// that names the claim; and it gives back what the queue did not take. It claims no
+// more than its window lets wait in the queue, so that the backlog waits in the
+// database, and no lapsed row again whose message the queue may still have. It holds
 // no state that matters: kill it anywhere, and what it had claimed is claimed
 // again when the lease lapses. With a queue in the store's own database not even
 // that is needed: then claim and hand-off are one transaction.

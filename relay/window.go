@@ -13,7 +13,7 @@ import (
 // this is what it is told, and what is done about it. All of it is in memory: a relay
 // that starts anew begins with a small window.
 type outflow struct {
-	asked    window.Rules  // what it was begun with
+	rules    window.Rules  // what it was begun with
 	fresh    window.Window // one that knows nothing yet
 	window   *window.Window
 	decision window.Decision
@@ -33,6 +33,7 @@ const (
 	depthTimeout = time.Second
 	depthGap     = time.Second // between two questions, and since the last take
 	depthOutage  = 15 * time.Second
+	wholeGap     = time.Minute // rows that a queue hands out of turn are seen by then
 	awayPolls    = 5 // longer than that without a look, and a second, and what was known is too old
 )
 
@@ -53,14 +54,14 @@ func newOutflow(rules window.Rules, backend waybill.TaskBackend) (*outflow, erro
 
 // adjust begins anew where the rules are others.
 func (o *outflow) adjust(rules window.Rules) error {
-	if o.window != nil && o.asked == rules {
+	if o.window != nil && o.rules == rules {
 		return nil
 	}
 	fresh, err := window.New(rules)
 	if err != nil {
 		return err
 	}
-	o.asked, o.fresh = rules, *fresh
+	o.rules, o.fresh = rules, *fresh
 	o.begin()
 	return nil
 }
@@ -89,10 +90,10 @@ func (o *outflow) lookAt() time.Time {
 // look finds out what became of what is out, and sets the window.
 func (o *outflow) look(ctx context.Context, store waybill.Store) error {
 	now := time.Now()
-	if away := max(awayPolls*o.asked.Poll, time.Second); !o.lookedAt.IsZero() && now.Sub(o.lookedAt) > away {
+	if away := max(awayPolls*o.rules.Poll, time.Second); !o.lookedAt.IsZero() && now.Sub(o.lookedAt) > away {
 		o.begin() // the lane was paused, or the database away: that nobody took anything tells nothing
 	}
-	whole := now.Sub(o.wholeAt) >= o.asked.Lease/4
+	whole := now.Sub(o.wholeAt) >= min(o.rules.Lease/4, wholeGap)
 	found, err := o.sent.look(ctx, store, whole)
 	if err != nil {
 		return err
