@@ -34,7 +34,7 @@ const (
 	depthGap     = time.Second // between two questions, and since the last take
 	depthOutage  = 15 * time.Second
 	wholeGap     = time.Minute // rows that a queue hands out of turn are seen by then
-	awayPolls    = 5 // longer than that without a look, and a second, and what was known is too old
+	awayPolls    = 5           // longer than that without a look, and a second, and what was known is too old
 )
 
 // origin is what the moments count from that package window is told.
