@@ -27,10 +27,10 @@ type ledger struct {
 	Refused   map[waybill.Refusal]int `json:"refused"`
 	StaleCost sizing.Seconds          `json:"stale_cost_seconds"` // for how long one kept a slot
 	RelayRate float64                 `json:"relay_rate"`         // messages a second, until every row was sent once
-	// Predicted is of a burst without a fault and a window, by the drain until the first
-	// stale copy: how many rows start within the first lease is what decides.
-	Predicted  *sizing.Prediction `json:"predicted"`
-	FirstDrain float64            `json:"drain_until_stale"`
+	// Predicted is of a burst without a fault and a window, by the drain until the last
+	// stale copy: what the workers did later decides nothing any more.
+	Predicted     *sizing.Prediction `json:"predicted"`
+	DecidingDrain float64            `json:"drain_until_last_stale_copy"`
 
 	Writes   float64        `json:"writes_per_row"`
 	Claims   float64        `json:"claims_per_row"`
@@ -94,7 +94,7 @@ func (s *scene) account(ctx context.Context) (ledger, error) {
 	if !s.fault.IsZero() {
 		l.FaultAt = sizing.Seconds(s.fault.Sub(books.First))
 	}
-	if l.Drain, l.FirstDrain = drain(s.busy()), drain(s.first()); l.Drain == 0 || l.FirstDrain == 0 {
+	if l.Drain, l.DecidingDrain = drain(s.busy()), drain(s.deciding()); l.Drain == 0 || l.DecidingDrain == 0 {
 		return l, fmt.Errorf("the workers never had work from one sample to the next: no drain was measured")
 	}
 	l.Ideal = sizing.Seconds(seconds(rows / l.Drain))
@@ -105,7 +105,7 @@ func (s *scene) account(ctx context.Context) (ledger, error) {
 	l.Recovery = sizing.Seconds(s.recovery(l.Drain))
 	if !s.window && s.incident.Fault == faultNone {
 		predicted, err := sizing.Predict(sizing.Burst{
-			Rows: s.Rows, Drain: l.FirstDrain, Lease: s.Lease, RelayRate: l.RelayRate, Poll: s.Poll,
+			Rows: s.Rows, Drain: l.DecidingDrain, Lease: s.Lease, RelayRate: l.RelayRate, Poll: s.Poll,
 			StaleShare: l.staleShare(),
 		})
 		if err != nil {
@@ -150,11 +150,12 @@ func (s *scene) busy() (all []stretch) {
 	return all
 }
 
-// first is that until the first stale copy.
-func (s *scene) first() []stretch {
+// deciding is that until the last stale copy.
+func (s *scene) deciding() []stretch {
 	all := s.busy()
+	stale := s.samples[len(s.samples)-1].Stale
 	for i, stretch := range all {
-		if stretch.to.Stale > 0 {
+		if stale > 0 && stretch.from.Stale == stale {
 			return all[:i]
 		}
 	}

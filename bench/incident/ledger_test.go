@@ -30,11 +30,13 @@ func TestDrainIsMeasuredWhileThereIsWork(t *testing.T) {
 	if got := drain(s.busy()); got != 400 {
 		t.Errorf("%v rows a second, want 400", got)
 	}
-	// A prediction knows nothing of what comes after.
-	s = &scene{samples: history(0, 100, 200, 250, 300)}
-	s.samples[3].Stale, s.samples[4].Stale = 7, 7
-	if got := drain(s.first()); got != 400 {
-		t.Errorf("%v rows a second until the first stale copy, want 400", got)
+	// What comes after the last stale copy decides nothing.
+	s = &scene{samples: history(0, 100, 200, 250, 350, 400, 450)}
+	for i, stale := range []int{0, 0, 0, 7, 7, 9, 9} {
+		s.samples[i].Stale = stale
+	}
+	if got := drain(s.deciding()); got != 400 {
+		t.Errorf("%v rows a second until the last stale copy, want 400", got)
 	}
 	s = &scene{samples: history(0, 100, 100, 100, 200, 300)}
 	s.fault, s.healed = s.samples[1].at, s.samples[3].at
@@ -100,7 +102,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		}
 	}
 	c, err := parse(nil)
-	if err != nil || c.Rows != 28_000 || c.service() != 50*time.Millisecond || c.standard() != 15*time.Second || c.window != "both" {
+	if err != nil || c.Rows != 28_000 || c.service().Round(time.Millisecond) != 44*time.Millisecond || c.standard() != 15*time.Second || c.window != "both" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if c, err = parse([]string{"-window", "auto", "-fault", "relay"}); err != nil || c.window != "on" || c.relays() != 2 {
@@ -134,7 +136,7 @@ func TestPicture(t *testing.T) {
 	if len(stale.Lines) != 3 || stale.Lines[2].Points[1].X != chart.XMax || stale.Max < 12 {
 		t.Errorf("%+v: want the prediction in it, across all of it", stale)
 	}
-	if want := "Window off: 9 stale copies, done after 0.0s. Window on: no stale copies, done after 0.0s."; chart.Subtitle != want {
+	if want := "With the window off: 9 stale copies, done after 0.0s. With the window on: no stale copies, done after 0.0s."; chart.Subtitle != want {
 		t.Errorf("%q, want %q", chart.Subtitle, want)
 	}
 	for name, head := range map[string]string{"a.svg": "<?xml", "a.PNG": "\x89PNG"} {

@@ -49,60 +49,74 @@ func draw(path string, ledgers []ledger) error {
 func chartOf(ledgers []ledger) plot.Chart {
 	i := ledgers[0].incident
 	chart := plot.Chart{Title: i.title(), XLabel: "seconds since the first hand-off"}
-	depth := plot.Panel{Label: "Messages that wait in the queue"}
-	stale := plot.Panel{Label: "Stale copies so far"}
-	owed := plot.Panel{Label: "Rows that are owed", Max: plot.Limit(float64(i.Rows), 5)}
+	depth := plot.Panel{Label: "Messages that wait in the queue", Max: 1}
+	stale := plot.Panel{Label: "Stale copies so far", Max: 10}
+	owed := plot.Panel{Label: "Rows that are owed", Max: float64(i.Rows)}
 	var told []string
-	var predicted plot.Line
 	for _, l := range ledgers {
-		name, color := "window off", plot.Red
-		if l.Window {
-			name, color = "window on", plot.Blue
-		}
-		line := func(y func(s sample) float64) plot.Line {
-			line := plot.Line{Name: name, Color: color}
-			for _, s := range l.Samples {
-				line.Points = append(line.Points, plot.Point{X: max(s.Seconds, 0), Y: y(s)})
-			}
-			return line
-		}
-		depth.Lines = append(depth.Lines, line(func(s sample) float64 {
-			if s.Depth < 0 {
-				return math.NaN()
-			}
-			return float64(s.Depth)
-		}))
-		stale.Lines = append(stale.Lines, line(func(s sample) float64 { return float64(s.Stale) }))
-		owed.Lines = append(owed.Lines, line(func(s sample) float64 { return float64(i.Rows - s.Settled) }))
+		depth.Lines = append(depth.Lines, l.line(depthOf))
+		stale.Lines = append(stale.Lines, l.line(func(s sample) float64 { return float64(s.Stale) }))
+		owed.Lines = append(owed.Lines, l.line(func(s sample) float64 { return float64(i.Rows - s.Settled) }))
 		depth.Max, stale.Max = max(depth.Max, float64(l.DeepestQueue)), max(stale.Max, float64(l.Stale))
 		for _, s := range l.Samples {
 			chart.XMax = max(chart.XMax, s.Seconds)
 		}
-		copies := count(l.Stale)
-		if l.Stale == 0 {
-			copies = "no"
-		}
-		told = append(told, fmt.Sprintf("W%s: %s stale copies, done after %.1fs", name[1:], copies, l.Finish.Duration().Seconds()))
-		if l.Predicted != nil {
-			predicted = plot.Line{Name: "predicted for window off: " + count(l.Predicted.StaleCopies), Color: plot.Grey, Dashed: true, Points: []plot.Point{
-				{Y: float64(l.Predicted.StaleCopies)}, {Y: float64(l.Predicted.StaleCopies)}}}
-			stale.Max = max(stale.Max, float64(l.Predicted.StaleCopies))
-		}
 		if l.Fault != faultNone {
-			chart.Marks = append(chart.Marks, plot.Mark{X: l.FaultAt.Duration().Seconds(), Color: color, Dashed: true, Label: "the fault, " + name})
+			chart.Marks = append(chart.Marks, plot.Mark{X: l.FaultAt.Duration().Seconds(), Color: l.color(), Dashed: true, Label: "the fault, " + l.name()})
+		}
+		told = append(told, l.told())
+	}
+	chart.Subtitle = strings.Join(told, " ")
+	chart.XMax = plot.Limit(chart.XMax, 10)
+	for _, l := range ledgers { // over all of the axis, which is known now
+		if l.Predicted != nil {
+			copies := float64(l.Predicted.StaleCopies)
+			stale.Max = max(stale.Max, copies)
+			stale.Lines = append(stale.Lines, plot.Line{Name: "predicted for " + l.name() + ": " + plot.Number(copies), Color: plot.Grey, Dashed: true,
+				Points: []plot.Point{{X: 0, Y: copies}, {X: chart.XMax, Y: copies}}})
 		}
 	}
-	chart.Subtitle = strings.Join(told, ". ") + "."
-	depth.Max, stale.Max = plot.Limit(max(depth.Max, 1), 5), plot.Limit(max(stale.Max, 10), 5)
-	chart.XMax = plot.Limit(chart.XMax, 10)
 	if lease := i.Lease.Seconds(); lease <= chart.XMax {
 		chart.Marks = append(chart.Marks, plot.Mark{X: lease, Color: plot.Black, Label: "the first lease is over"})
 	}
 	slices.SortStableFunc(chart.Marks, func(a, b plot.Mark) int { return cmp.Compare(a.X, b.X) })
-	if predicted.Points != nil {
-		predicted.Points[1].X = chart.XMax
-		stale.Lines = append(stale.Lines, predicted)
+	for _, panel := range []*plot.Panel{&depth, &stale, &owed} {
+		panel.Max = plot.Limit(panel.Max, 5)
+		chart.Panels = append(chart.Panels, *panel)
 	}
-	chart.Panels = []plot.Panel{depth, stale, owed}
 	return chart
+}
+
+func depthOf(s sample) float64 {
+	if s.Depth < 0 {
+		return math.NaN()
+	}
+	return float64(s.Depth)
+}
+
+// line is a figure over time.
+func (l ledger) line(y func(s sample) float64) plot.Line {
+	line := plot.Line{Name: l.name(), Color: l.color()}
+	for _, s := range l.Samples {
+		line.Points = append(line.Points, plot.Point{X: max(s.Seconds, 0), Y: y(s)})
+	}
+	return line
+}
+
+func (l ledger) name() string { return "window " + onOff(l.Window) }
+
+func (l ledger) color() string {
+	if l.Window {
+		return plot.Blue
+	}
+	return plot.Red
+}
+
+// told is the outcome in a sentence.
+func (l ledger) told() string {
+	copies := count(l.Stale)
+	if l.Stale == 0 {
+		copies = "no"
+	}
+	return fmt.Sprintf("With the window %s: %s stale copies, done after %.1fs.", onOff(l.Window), copies, l.Finish.Duration().Seconds())
 }

@@ -94,7 +94,7 @@ type figure struct {
 
 var figures = []figure{
 	{"drain while there was work", func(l ledger) string { return fmt.Sprintf("%.1f/s", l.Drain) }},
-	{"  until the first stale copy", func(l ledger) string { return fmt.Sprintf("%.1f/s", l.FirstDrain) }},
+	{"  until the last stale copy", func(l ledger) string { return fmt.Sprintf("%.1f/s", l.DecidingDrain) }},
 	{"ideal finish", func(l ledger) string { return span(l.Ideal) }},
 	{"finish", func(l ledger) string { return span(l.Finish) }},
 	{"  beyond the ideal", func(l ledger) string { return fmt.Sprintf("%+.1f%%", 100*l.late()) }},
@@ -147,7 +147,7 @@ func count(n int) string { return plot.Number(float64(n)) }
 func writeBeside(out io.Writer, ledgers []ledger) {
 	i := ledgers[0].incident
 	fmt.Fprintf(out, "%s\n%d slots, %s a run; poll %s, horizon %s, margin %s\n\n",
-		i.title(), i.Slots, i.service(), i.Poll, i.Horizon, i.Margin)
+		i.title(), i.Slots, i.service().Round(100*time.Microsecond), i.Poll, i.Horizon, i.Margin)
 	row := func(name string, cell func(l ledger) string) {
 		fmt.Fprintf(out, "%-30s", name)
 		for _, l := range ledgers {
@@ -155,7 +155,7 @@ func writeBeside(out io.Writer, ledgers []ledger) {
 		}
 		fmt.Fprintln(out)
 	}
-	row("", func(l ledger) string { return "window " + onOff(l.Window) })
+	row("", ledger.name)
 	for _, f := range figures {
 		row(f.name, f.of)
 	}
@@ -166,7 +166,7 @@ func writeBeside(out io.Writer, ledgers []ledger) {
 func writeMisses(out io.Writer, ledgers []ledger) {
 	for _, l := range ledgers {
 		for _, miss := range l.misses() {
-			fmt.Fprintf(out, "window %s: %s\n", onOff(l.Window), miss)
+			fmt.Fprintf(out, "%s: %s\n", l.name(), miss)
 		}
 	}
 }
