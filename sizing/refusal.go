@@ -20,6 +20,8 @@ var (
 	ErrArrivals = errors.New("arrivals outrun the drain")
 	// ErrFewSamples: the drain was measured on too few rows.
 	ErrFewSamples = errors.New("too few samples")
+	// ErrNeverBusy: the queue ran empty, so nobody saw what the workers can do.
+	ErrNeverBusy = errors.New("queue ran empty")
 	// ErrRunTooLong: one run, or one row of a batch, is longer than the lease.
 	ErrRunTooLong = errors.New("run is longer than the lease")
 	// ErrTooLong: the wait is beyond any lease.
