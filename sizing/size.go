@@ -117,13 +117,13 @@ func (m *model) warn(a *Answer) {
 	judged := a.Judged.Duration()
 	switch {
 	case !a.Converges:
-		a.warn("%d rows under %s do not converge: every copy lapses before it is reached; raise the lease to %s",
+		a.warn("%d rows under %s do not converge: every copy lapses before it is reached; raise the lease to %s, or use the window",
 			int(m.ahead), judged, a.Lease)
 	case judged < a.MinLease.Duration():
-		a.warn("a lease of %s lapses before the last of %d rows starts: about %d stale copies; raise it to %s",
+		a.warn("a lease of %s lapses before the last of %d rows starts: about %d stale copies; raise it to %s, or use the window",
 			judged, int(m.ahead), a.StaleCopies, a.Lease)
 	case judged < a.Wait.Duration():
-		a.warn("a lease of %s may lapse: the last row waits up to %s; raise it to %s", judged, a.Wait.Duration().Round(time.Second), a.Lease)
+		a.warn("a lease of %s may lapse: the last row waits up to %s; raise it to %s, or use the window", judged, a.Wait.Duration().Round(time.Second), a.Lease)
 	}
 	if a.Converges && a.CollapseBacklog > 0 && m.ahead*2 > float64(a.CollapseBacklog) {
 		a.warn("from %d rows on this queue never gets done under %s", a.CollapseBacklog, judged)
