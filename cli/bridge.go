@@ -41,7 +41,7 @@ An application records events, and who is owed them, in its own transactions.
   bridge status`,
 	}
 	a.prepare(cmd)
-	cmd.AddCommand(migrateCommand(a), fireCommand(a), relayCommand(a), statusCommand(a), lanesCommand(a), pauseCommand(a), resumeCommand(a), healthCommand(), demoCommand(a), sizeCommand(), simulateCommand(), versionCommand())
+	cmd.AddCommand(migrateCommand(a), fireCommand(a), relayCommand(a), statusCommand(a), lanesCommand(a), pauseCommand(a), resumeCommand(a), healthCommand(), demoCommand(a), sizeCommand(a), simulateCommand(a), versionCommand())
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/sizing"
 )
 
@@ -17,16 +18,20 @@ type simulateQuestion struct {
 	staleCost  staleCost
 	most       sizing.Figure[int]
 	asJSON     bool
+
+	arrivalsFrom string
+	lane         string
+	newest       sizing.Figure[int]
 }
 
-func simulateCommand() *cobra.Command {
+func simulateCommand(a *app) *cobra.Command {
 	var q simulateQuestion
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Play a lane through, event by event, with what goes wrong",
 		Long: `Play a lane through, event by event: relays that claim and send, a queue that is
-first in, first out, and workers. Nothing is asked of a store or a queue, and the
-same --seed always gives the same.
+first in, first out, and workers. The same --seed always gives the same, and nothing is
+asked of a store or a queue but for --arrivals-from store.
 
 Scenarios:
   burst          rows that are all due at once
@@ -41,6 +46,11 @@ With --window auto relays send no more than workers soon start, and claim no row
 whose message the queue has not reached, as "bridge relay" does: it is the same code
 that decides. The default is auto, and off in incident.
 
+With --arrivals-from rows arrive as they did, whatever the scenario then does to them.
+"store" replays when the newest rows of --lane became due, as --store has them. Anything
+else is a file, or - for standard input, with one moment on each line, none before the
+line above it: RFC 3339 times, as in 2026-01-31T12:00:00.5Z, or numbers of seconds.
+
 Exit codes: 0 every row was settled; 5 the queue collapsed, every copy was stale when
 a worker reached it; 6 the simulation was stopped before it was done. 1 is a question
 that has no answer and 2 wrong usage, as ever.
@@ -51,9 +61,11 @@ of the same, where there is neither window nor fault.`,
   bridge simulate --scenario incident --stale-cost full --window auto
   bridge simulate --backlog 5000 --workers 10 --run 500ms --lease 60s --window off
   bridge simulate --scenario broker-loss --json
-  bridge simulate --scenario steady --backlog 10000 --arrivals 15 --seed 7`,
+  bridge simulate --scenario steady --backlog 10000 --arrivals 15 --seed 7
+  bridge simulate --arrivals-from store --lane mail --workers 20 --run 1s
+  bridge simulate --arrivals-from arrivals.txt --scenario workers-down`,
 		Args: cobra.NoArgs,
-		RunE: running(func(cmd *cobra.Command, _ []string) error { return q.answer(cmd) }),
+		RunE: running(func(cmd *cobra.Command, _ []string) error { return q.answer(cmd, a) }),
 	}
 	flags, s := cmd.Flags(), &q.simulation
 	flags.StringVar(&q.scenario, "scenario", string(sizing.ScenarioBurst), "what happens; see above")
@@ -65,6 +77,9 @@ of the same, where there is neither window nor fault.`,
 	flags.Var(durationFlag(&s.Service, false), "run", "how long a run takes on average (default workers ÷ rate)")
 	flags.Var(numberFlag(&s.CV, "number", mustNotBeNegative, notNegative), "cv", "standard deviation of a run's time over its average (default 1, and 0 in incident)")
 	flags.Var(numberFlag(&s.Arrivals, "rows/s", mustNotBeNegative, notNegative), "arrivals", "`rows` a second that arrive besides the backlog (default 0, and 0.8 of the rate in steady)")
+	flags.StringVar(&q.arrivalsFrom, "arrivals-from", "", "replay arrivals: store, or a `file` of one time or number of seconds a line")
+	flags.StringVar(&q.lane, "lane", waybill.DefaultLane, "`lane` whose arrivals are replayed, with --arrivals-from store")
+	flags.Var(countFlag(&q.newest, 1), "newest", "replay so many of its newest `rows` at most (default 100000)")
 	flags.Var(durationFlag(&s.Lease, false), "lease", "the receivers' lease (default 1m, and 15m in incident)")
 	flags.Var(&q.staleCost, "stale-cost", "how long a stale copy keeps a worker, or full (default 5ms)")
 	flags.Var(countFlag(&s.Relays, 1), "relays", "relays of the lane (default 2, and 1 in incident)")
@@ -80,12 +95,15 @@ of the same, where there is neither window nor fault.`,
 	return cmd
 }
 
-func (q *simulateQuestion) answer(cmd *cobra.Command) error {
+func (q *simulateQuestion) answer(cmd *cobra.Command, a *app) error {
 	s := &q.simulation
 	s.Scenario, s.Window = sizing.Scenario(q.scenario), sizing.Window(q.window)
 	s.StaleCost, s.StaleShare = q.staleCost.cost, q.staleCost.share
 	s.MaxEvents = q.most.Value
 	if err := q.complete(cmd); err != nil {
+		return err
+	}
+	if err := q.replay(cmd, a); err != nil {
 		return err
 	}
 	result, err := sizing.Simulate(*s)

@@ -159,7 +159,17 @@ func TestSimulateRefusals(t *testing.T) {
 		{"--scenario relay-loss --fault-share 2", 2, "must be more than 0 and at most 1, as in 0.5"},
 		{"--scenario broker-loss --slowdown 3", 2, "--slowdown does nothing here: it is for the scenario slow"},
 		{"--scenario slow --slowdown 0.5", 2, "must be 1 or more"},
-		{"--arrivals-from outbox", 2, "unknown flag: --arrivals-from"},
+		{"--arrivals-from=", 2, "--arrivals-from is empty: name a file, or store"},
+		{"--arrivals-from outbox", 1, "--arrivals-from: open outbox: no such file"},
+		{"--arrivals-from store", 2, "no store: set --store or WAYBILL_STORE"},
+		{"--arrivals-from store --lane mail", 2, `unknown lane "mail"; declared: default`},
+		{"--arrivals-from x --backlog 5", 2, "leave out --backlog and --arrivals"},
+		{"--arrivals-from x --arrivals 5", 2, "leave out --backlog and --arrivals"},
+		{"--arrivals-from x --scenario steady", 2, "the scenario steady would do nothing"},
+		{"--arrivals-from x --lane mail", 2, "--lane is for --arrivals-from store"},
+		{"--arrivals-from x --newest 5", 2, "--newest is for --arrivals-from store"},
+		{"--newest 5", 2, "--newest is for --arrivals-from store"},
+		{"--arrivals-from store --newest 3000000", 2, "--newest 3000000: must be at most 2000000"},
 	} {
 		checkFailure(t, bridge(t, append([]string{"simulate"}, strings.Fields(test.args)...)...), test.code, test.want)
 	}

@@ -32,7 +32,11 @@ func (r *simulateReport) input(name string) float64 {
 // watch out for.
 func (r *simulateReport) writeText(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: %s rows at %s a second, a lease of %s, window %s\n", r.Scenario, count(r.Rows),
+	scenario := string(r.Scenario)
+	if _, replayed := r.Inputs.Get("replayed_rows"); replayed {
+		scenario += ", arrivals replayed"
+	}
+	fmt.Fprintf(&text, "%s: %s rows at %s a second, a lease of %s, window %s\n", scenario, count(r.Rows),
 		plot.Number(r.input("drain_per_second")), inSeconds(time.Duration(math.Round(r.input("lease_seconds")*1e9))), r.Window)
 	switch {
 	case r.Reported != nil:

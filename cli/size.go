@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/sizing"
 )
 
@@ -19,15 +20,21 @@ type sizeQuestion struct {
 	plot      string
 	check     bool
 	asJSON    bool
+
+	fromLive   bool
+	lane       string
+	live       *live // nil: nothing was asked of a lane
+	lowerBound bool  // the rate is no more than that
 }
 
-func sizeCommand() *cobra.Command {
+func sizeCommand(a *app) *cobra.Command {
 	var q sizeQuestion
 	cmd := &cobra.Command{
 		Use:   "size",
 		Short: "Work out how long a lease has to be, and what one is good for",
 		Long: `Work out how long a lease has to be for a backlog, what happens under one that is
-too short, and what a longer one costs. Nothing is asked of a store or a queue.
+too short, and what a longer one costs. Without --live nothing is asked of a store or
+a queue.
 
 A backlog takes backlog ÷ rate until a worker has its last row; a lease has to last
 longer. The rate is --rate, or --workers ÷ --run. Nine tenths of it are counted on,
@@ -38,6 +45,14 @@ lease, for a relay that runs receivers itself.
 A stale copy is a message whose row was claimed again before a worker reached it. It
 costs that worker 5ms, or a full slot where a rate limit counts every message
 (--stale-cost full).
+
+With --live the figures are those of --lane as it runs, and what is typed is taken
+instead: the backlog is what --backend says is in the queue, or the rows that wait under
+a claim, and what is due; the rate is what workers settled while the queue never ran
+empty, in the last 10,000 rows that they did; runs and the wait in the queue are as the
+rows tell; the lease that is judged is the lane's hand-off lease, or the shortest of its
+receivers'. --workers and --run together make a rate. Where relays hold due rows back, as
+with their window, the lease is sized for what is in the queue.
 
 Exit codes with --check, which prints the verdict alone: 0 the lease is fine; 4 it is
 tight, the wait is more than 0.8 of it, as in the lease to declare itself; 5 it lapses,
@@ -54,9 +69,11 @@ every figure with its source.`,
   bridge size --backlog 28000 --workers 20 --run 1s --table
   bridge size --backlog 28000 --workers 20 --run 1s --lease 15m --plot lease.svg
   bridge size --backlog 28000 --rate 20 --lease 30m --check
-  bridge size --lease 60s --run 1s`,
+  bridge size --lease 60s --run 1s
+  bridge size --live --lane mail
+  bridge size --live --lane mail --backlog 28000 --check`,
 		Args: cobra.NoArgs,
-		RunE: running(func(cmd *cobra.Command, _ []string) error { return q.answer(cmd) }),
+		RunE: running(func(cmd *cobra.Command, _ []string) error { return q.answer(cmd, a) }),
 	}
 	flags, load := cmd.Flags(), &q.load
 	flags.Var(countFlag(&load.Ahead, 0), "backlog", "`rows` ahead: the largest burst to be ready for")
@@ -69,6 +86,8 @@ every figure with its source.`,
 		"confidence", "`share` of such backlogs whose last row starts in time (default 0.99)")
 	flags.Var(durationFlag(&load.Lease, false), "lease", "judge this lease, as in 900s or 15m")
 	flags.Var(&q.staleCost, "stale-cost", "how long a stale copy keeps a worker, or full (default 5ms)")
+	flags.BoolVar(&q.fromLive, "live", false, "take the figures that are not typed from the running lane")
+	flags.StringVar(&q.lane, "lane", waybill.DefaultLane, "`lane` to ask, with --live")
 	flags.BoolVar(&q.table, "table", false, "lay leases side by side")
 	flags.StringVar(&q.plot, "plot", "", "draw a picture into this `file`, .svg or .png")
 	flags.BoolVar(&q.check, "check", false, "judge --lease by the exit code")
@@ -76,15 +95,23 @@ every figure with its source.`,
 	return cmd
 }
 
-func (q *sizeQuestion) answer(cmd *cobra.Command) error {
+func (q *sizeQuestion) answer(cmd *cobra.Command, a *app) error {
 	q.load.StaleCost, q.load.StaleShare = q.staleCost.cost, q.staleCost.share
-	if q.isAboutBatch() {
+	if err := q.checkLive(cmd); err != nil {
+		return err
+	}
+	if q.fromLive {
+		if err := a.observe(cmd, q); err != nil {
+			return q.unknownLive(err)
+		}
+	} else if q.isAboutBatch() {
 		return q.answerBatch(cmd)
 	}
 	if err := q.complete(); err != nil {
 		return err
 	}
 	answer, err := sizing.Size(q.load)
+	err = q.ofLive(err)
 	if err != nil && q.check {
 		return q.unanswered(err)
 	} else if err != nil {
@@ -98,6 +125,10 @@ func (q *sizeQuestion) answer(cmd *cobra.Command) error {
 	if q.load.Lease.Given() {
 		report.Verdict = judge(answer)
 	}
+	if err := q.checkLowerBound(report.Verdict); err != nil {
+		return q.unknownLive(err)
+	}
+	report.addLive()
 	if q.table {
 		if report.Table, err = tableOf(report); err != nil {
 			return refusal(err)
@@ -148,6 +179,7 @@ type sizeReport struct {
 	WorkersNeeded *int       `json:"workers_needed"`    // null: not known
 	Verdict       verdict    `json:"verdict,omitempty"` // of a lease that was given
 	Table         []tableRow `json:"table,omitempty"`
+	Live          *live      `json:"live,omitempty"` // with --live
 
 	question *sizeQuestion
 }
@@ -197,7 +229,7 @@ var flagOf = map[string]string{
 }
 
 // hints are for who types, where the calculator's are for who programs.
-var hints = strings.NewReplacer("smaller drain", "smaller rate", "use Predict", "ask bridge size")
+var hints = strings.NewReplacer("smaller drain", "smaller rate", "use Predict", "ask bridge size", "give the drain:", "give --rate:")
 
 // refusal is the error of a command whose question has no answer: wrong usage, if it
 // is the way it was asked.

@@ -126,7 +126,7 @@ func TestSizeText(t *testing.T) {
 	const figures = `typed    backlog 28,000 rows; workers 20; run 1s; lease 15m
 default  rate 20/s (workers ÷ run); cv 1; arrivals 0/s; confidence 0.99; poll 1s; batch 100 rows; send 1ms;
          stale copy 5ms (0.5% of a run); standard lease 5m
-warning: a lease of 15m0s lapses before the last of 28000 rows starts: about 10000 stale copies; raise it to 26m30s
+warning: a lease of 15m0s lapses before the last of 28000 rows starts: about 10000 stale copies; raise it to 26m30s, or use the window
 warning: a claim stamps at most 5m30s: each row costs a fourth write, which gives it its 15m0s at the hand-off
 `
 	const judged = `A lease of 900s (15m) lapses: about 10,000 stale copies.
@@ -253,7 +253,9 @@ func TestSizeRefusals(t *testing.T) {
 		{"--arrivals 5 --rate 20 --plot x.svg", 2, 2, "--plot is about a burst: give --backlog"},
 		{"--backlog 9 --rate 20 --plot x.pdf", 2, 2, "--plot x.pdf: must end in .svg or .png"},
 		{"--lease 60s --run 1s --table", 2, 2, "--table needs --backlog: without one the question is how many rows of a batch fit"},
-		{"--backlog 9 --rate 20 --live", 2, 2, "unknown flag: --live"},
+		{"--backlog 9 --rate 20 --lane mail", 2, 2, "--lane is for --live"},
+		{"--backlog 9 --rate 20 --live", 2, 2, "no store: set --store or WAYBILL_STORE"},
+		{"--live --lane mail", 2, 2, `unknown lane "mail"; declared: default`},
 	} {
 		args := append([]string{"size"}, strings.Fields(test.args)...)
 		checkFailure(t, bridge(t, args...), test.code, test.want)
@@ -273,13 +275,18 @@ func TestSizeRefusals(t *testing.T) {
 func TestExamplesOfTheCalculator(t *testing.T) {
 	t.Chdir(t.TempDir())
 	said := map[string]string{
-		"size --backlog 28000 --rate 20":                                            "Declare a lease of 1590s (26m30s).",
-		"size --backlog 28000 --workers 20 --run 1s --cv 2 --arrivals 10":           "Declare a lease of 1620s (27m).",
-		"size --backlog 28000 --rate 20 --lease 900s --stale-cost full":             "A lease of 900s (15m) lapses: about 12,000 stale copies.",
-		"size --backlog 28000 --workers 20 --run 1s --table":                        "23m20s  28,000            0",
-		"size --backlog 28000 --workers 20 --run 1s --lease 15m --plot lease.svg":   "picture: lease.svg",
-		"size --backlog 28000 --rate 20 --lease 30m --check":                        "A lease of 1800s (30m) is tight: 88% of it",
-		"size --lease 60s --run 1s":                                                 "66 rows of a batch start inside a lease of 1m",
+		"size --backlog 28000 --rate 20":                                          "Declare a lease of 1590s (26m30s).",
+		"size --backlog 28000 --workers 20 --run 1s --cv 2 --arrivals 10":         "Declare a lease of 1620s (27m).",
+		"size --backlog 28000 --rate 20 --lease 900s --stale-cost full":           "A lease of 900s (15m) lapses: about 12,000 stale copies.",
+		"size --backlog 28000 --workers 20 --run 1s --table":                      "23m20s  28,000            0",
+		"size --backlog 28000 --workers 20 --run 1s --lease 15m --plot lease.svg": "picture: lease.svg",
+		"size --backlog 28000 --rate 20 --lease 30m --check":                      "A lease of 1800s (30m) is tight: 88% of it",
+		"size --lease 60s --run 1s":                                               "66 rows of a batch start inside a lease of 1m",
+		// What needs a store or a file is told what it lacks here.
+		"size --live --lane mail":                                                   `unknown lane "mail"`,
+		"size --live --lane mail --backlog 28000 --check":                           `unknown lane "mail"`,
+		"simulate --arrivals-from store --lane mail --workers 20 --run 1s":          `unknown lane "mail"`,
+		"simulate --arrivals-from arrivals.txt --scenario workers-down":             "arrivals.txt: no such file",
 		"simulate --scenario incident":                                              "give 10,000 to 12,000 stale copies",
 		"simulate --scenario incident --stale-cost full --window auto":              "stale copies    0\n",
 		"simulate --backlog 5000 --workers 10 --run 500ms --lease 60s --window off": "(worked out: 7,066)",
@@ -299,6 +306,12 @@ func TestExamplesOfTheCalculator(t *testing.T) {
 				continue
 			}
 			seen++
+			if strings.Contains(line, "--live") || strings.Contains(line, "--arrivals-from") {
+				if got := bridge(t, strings.Fields(line)...); got.code == 0 || !strings.Contains(got.err, want) {
+					t.Errorf("bridge %s: exit code %d:\n%s", line, got.code, got.err)
+				}
+				continue
+			}
 			code := map[bool]int{true: 4}[strings.Contains(line, "--check")]
 			if got := bridge(t, strings.Fields(line)...); got.code != code || !strings.Contains(got.out, want) {
 				t.Errorf("bridge %s: exit code %d, want %d and %q:\n%s%s", line, got.code, code, want, got.out, got.err)

@@ -25,6 +25,9 @@ func (r *sizeReport) writeText(w io.Writer) error {
 		} else {
 			r.writeMeaning(&text)
 		}
+		if r.Live != nil {
+			r.Live.write(&text)
+		}
 		text.WriteByte('\n')
 		writeInputs(&text, r.noted(), r.hidden)
 		for _, warning := range r.Warnings {
@@ -45,6 +48,8 @@ func (r *sizeReport) writeVerdict(text *strings.Builder) {
 		fmt.Fprintf(text, "Declare a lease of %s.\n", lease)
 	case !r.Converges:
 		fmt.Fprintf(text, "A lease of %s lapses, and the queue never gets done: from %s rows on every copy is stale when a worker reaches it.\n", lease, count(r.CollapseBacklog))
+	case r.Verdict == lapses && r.StaleCopies == 0 && r.measured():
+		fmt.Fprintf(text, "A lease of %s may lapse: it holds at the measured rate, with nothing to spare.\n", lease)
 	case r.Verdict == lapses && r.StaleCopies == 0:
 		fmt.Fprintf(text, "A lease of %s may lapse: it holds at the full rate, and that was not measured.\n", lease)
 	case r.Verdict == lapses:
@@ -87,7 +92,11 @@ func (r *sizeReport) writeMeaning(text *strings.Builder) {
 		fits += "; the backlog needs " + count(*r.WorkersNeeded) + " workers"
 	}
 	fmt.Fprintf(text, "  %s\n", fits)
-	stale := fmt.Sprintf("about %s stale copies, %s at nine tenths of the rate", count(r.StaleCopies), count(r.StaleAtLowDrain))
+	countedOn := "nine tenths of the rate"
+	if r.measured() {
+		countedOn = "the rate that can be counted on"
+	}
+	stale := fmt.Sprintf("about %s stale copies, %s at %s", count(r.StaleCopies), count(r.StaleAtLowDrain), countedOn)
 	switch {
 	case !r.Converges:
 		stale = "stale copies without end"
