@@ -117,7 +117,7 @@ func (r *sizeReport) hidden(name string) bool {
 	switch name {
 	case "workers", "service_seconds":
 		return !known
-	case "dispersion", "per_row_seconds", "relay_rate_per_second":
+	case "dispersion", "per_row_seconds", "relay_rate_per_second", "samples":
 		return true
 	}
 	return false

@@ -7,10 +7,10 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
-// arrivalParts is how many parts a time is looked at in, if enough rows arrived in it
-// that each has partRows of them on average.
+// arrivalParts is in how many parts a time is looked at, or in fewer, of which each has
+// about partRows rows on average. Their number is odd, so that one is in the middle.
 const (
-	arrivalParts = 10
+	arrivalParts = 11
 	partRows     = 20
 )
 
@@ -27,12 +27,11 @@ func steadyArrivals(rows []waybill.HistoryRow, from, to waybill.Stamp) float64 {
 			due = append(due, row.DueAt)
 		}
 	}
-	parts := max(1, min(arrivalParts, len(due)/partRows))
+	parts := min(arrivalParts, len(due)/partRows|1)
 	counts := make([]int, parts)
 	for _, at := range due {
 		counts[min(parts-1, int(int64(at-from)*int64(parts)/int64(to-from)))]++
 	}
 	slices.Sort(counts)
-	median := float64(counts[parts/2]+counts[(parts-1)/2]) / 2
-	return median / (period{from, to}.length() / time.Duration(parts)).Seconds()
+	return float64(counts[parts/2]) / (period{from, to}.length() / time.Duration(parts)).Seconds()
 }
