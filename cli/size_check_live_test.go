@@ -15,6 +15,7 @@ import (
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/cli"
+	"github.com/waybill-go/waybill/internal/services"
 	"github.com/waybill-go/waybill/store/sqlite"
 )
 
@@ -143,6 +144,22 @@ func TestSizeLiveCheck(t *testing.T) {
 	}
 	checkFailure(t, p.size(), 1, "bridge migrate")
 	checkFailure(t, execute(t.Context(), cli.Program(p.registry()), "", "size", "--live", "--lane", "maill", "--check", "--store", "sqlite:x"), 2, `unknown lane "maill"; declared: default, mail`)
+}
+
+// PostgreSQL tells the same.
+func TestSizeLiveOnPostgres(t *testing.T) {
+	t.Parallel()
+	store := services.Postgres(t)
+	succeeds(t, "migrate", "--store", store)
+	checkFailure(t, bridge(t, "size", "--live", "--check", "--store", store), 6, "only 0 settled rows of lane default")
+	if got := succeeds(t, "size", "--live", "--rate", "20", "--arrivals", "2", "--store", store).out; !strings.Contains(got, "live     backlog 0 rows (0 wait under a claim, 0 due); lease 5m (of receivers that declare none)") {
+		t.Errorf("a lane of nothing:\n%s", got)
+	}
+	checkFailure(t, bridge(t, "simulate", "--arrivals-from", "store", "--store", store), 1, "no rows of lane default are in the store")
+	succeeds(t, "fire", "a", "--payload", "1", "--store", store, "--receivers", newSite(t, "receivers:\n- {key: a, event: '*', http: {url: 'http://127.0.0.1:9'}}\n").receivers)
+	if got := succeeds(t, "simulate", "--arrivals-from", "store", "--store", store).out; !strings.Contains(got, "replayed: 1 rows") {
+		t.Errorf("an arrival:\n%s", got)
+	}
 }
 
 // Every figure says where it comes from, and the JSON has all keys that it has without a

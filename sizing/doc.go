@@ -29,6 +29,14 @@
 // by the time a worker reaches it, each lapse adds another, and the queue never gets
 // done, whatever it does afterwards.
 //
+// # A lane that is running
+//
+// Observe makes a Load of what a running lane's rows tell: what is ahead, what workers
+// settled while the queue never ran empty, how long runs took, and what arrives besides.
+// Any of it may be replaced by a figure of one's own before Size is asked. A drain that
+// nobody saw is none: Observed.Problem says why, and LowerBound that it is the rate of
+// arrivals.
+//
 // # What happens then
 //
 // Simulate runs a lane event by event, with workers that die, a broker that loses its

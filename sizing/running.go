@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/waybill-go/waybill"
@@ -253,11 +254,11 @@ func (o *Observed) warn(text string, args ...any) {
 
 // significant rounds a measured figure to four digits: more of them are noise.
 func significant(value float64) float64 {
-	if value <= 0 {
-		return 0
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(value, 'g', 4, 64), 64)
+	if err != nil {
+		return value
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(value))-3)
-	return math.Round(value/unit) * unit
+	return rounded
 }
 
 // tenths writes a time for people.

@@ -138,13 +138,36 @@ func TestObserveALaneThatIsNeverBusy(t *testing.T) {
 	}
 }
 
+// The oldest rows that were looked at may have been settled among others that were not.
+func TestObserveLeavesOutWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	l := &lab{now: 30}
+	l.add(-1, -1, -0.1, 0)
+	for i := range 199 {
+		taken := 10 + float64(i)*0.1
+		l.add(-1, -1, taken, taken+0.1)
+	}
+	near(t, "drain", Observe(l.running()).Load.Drain.Value, 10, 0.02)
+}
+
+// A busy time of few rows is no measurement.
+func TestObserveAShortBusyTime(t *testing.T) {
+	t.Parallel()
+	l := &lab{now: 1000}
+	l.trickles(100, 300, 2.5, 0.01, 1)
+	l.drains(900, 24, 4, 1)
+	if o := Observe(l.running()); !o.LowerBound || o.BusyRows == 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
 // A gap in the waits splits a busy time; a short one is none.
 func TestBusyTimes(t *testing.T) {
 	t.Parallel()
 	rows := []waybill.HistoryRow{
 		{Status: waybill.Succeeded, HandedOffAt: at(0), TakenAt: at(5)},
 		{Status: waybill.Succeeded, HandedOffAt: at(4), TakenAt: at(10)},
-		{Status: waybill.Succeeded, HandedOffAt: at(11), TakenAt: at(12)}, // too short
+		{Status: waybill.Succeeded, HandedOffAt: at(11), TakenAt: at(13)}, // too short
 		{Status: waybill.Failed, HandedOffAt: at(20), TakenAt: at(30)},    // a run that is to be repeated took a slot, too
 		{Status: waybill.Pending, DueAt: at(0)},
 		{Status: waybill.Claimed, HandedOffAt: at(40)},
@@ -156,7 +179,7 @@ func TestBusyTimes(t *testing.T) {
 	if empty := waits(rows, at(50), true); len(empty) != 3 {
 		t.Errorf("a queue that says it is empty is busy: %v", empty)
 	}
-	settled := []waybill.Stamp{at(0.5), at(2), at(9.9), at(10), at(10.1), at(11.9), at(25), at(35), at(45)}
+	settled := []waybill.Stamp{at(0.5), at(2), at(9.9), at(10), at(10.1), at(12.5), at(25), at(35), at(45)}
 	got := busyTimes(waiting, settled, at(1), 500*time.Millisecond)
 	if want := (busy{(8 + 8.95 + 8.95) * 1e9, 4}); got.rows != want.rows || (got.time-want.time).Abs() > time.Millisecond {
 		t.Errorf("%+v, want %+v", got, want)
