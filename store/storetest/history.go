@@ -83,7 +83,7 @@ SELECT d.event_id, 'a', %s, 'succeeded', 5, d.due_at, d.due_at, d.due_at, d.due_
 		_, ids = b.history(waybill.HistoryRequest{Receivers: []string{"a"}, Limit: waybill.HistoryPage + 5, Settled: 2 * waybill.HistoryPage})
 		equal(b, "rows up to the limit", len(ids), waybill.HistoryPage+5)
 	}},
-	// Trap 57: no receivers, read as all of them.
+	// No receivers are not all of them.
 	{"reads the rows of the named receivers, or of all but some", func(b *scene) {
 		b.start("a", "b", "c")
 		b.parcels(1)
