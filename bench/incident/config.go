@@ -65,7 +65,7 @@ func parse(args []string) (config, error) {
 	flags.IntVar(&c.Rows, "n", c.Rows, "rows of the burst")
 	flags.DurationVar(&c.Lease, "lease", c.Lease, "lease of a row in the queue, and of a run")
 	flags.Float64Var(&c.Rate, "rate", c.Rate, "rows a second that the workers' slots would do if nothing but the runs took time")
-	flags.IntVar(&c.Slots, "slots", c.Slots, "slots of the two worker processes together")
+	flags.IntVar(&c.Slots, "slots", c.Slots, "slots of the two worker processes together; without -slots and -rate River has 28, at 630 a second")
 	flags.DurationVar(&c.Outage, "outage", c.Outage, "for how long killed workers are away")
 	flags.DurationVar(&c.Poll, "poll", c.Poll, "the relay's poll")
 	flags.DurationVar(&c.Horizon, "horizon", c.Horizon, "the window's horizon")
@@ -81,6 +81,11 @@ func parse(args []string) (config, error) {
 	}
 	if c.window == "auto" {
 		c.window = "on"
+	}
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if !given["slots"] && !given["rate"] {
+		c.incident = c.suited()
 	}
 	return c, c.check()
 }
@@ -120,6 +125,15 @@ func (i incident) check() error {
 	return nil
 }
 
+// suited gives River more slots for runs as long as before: its clients fetch in steps,
+// which leaves some of them idle, and the drain is to be the same.
+func (i incident) suited() incident {
+	if i.Backend == "river" {
+		i.Slots, i.Rate = i.Slots*7/5, i.Rate*7/5
+	}
+	return i
+}
+
 // standard is what a lease is stamped with at the most: five minutes beside the
 // report's fifteen.
 func (i incident) standard() time.Duration { return i.Lease / 3 }
@@ -144,8 +158,9 @@ func (i incident) variants() []incident {
 		{"asynq", faultNone}, {"asynq", faultWorkers}, {"asynq", faultFlush}, {"asynq", faultRelay},
 		{"amqp", faultNone}, {"river", faultNone},
 	} {
-		i.Backend, i.Fault = v.backend, v.fault
-		all = append(all, i)
+		variant := i
+		variant.Backend, variant.Fault = v.backend, v.fault
+		all = append(all, variant.suited())
 	}
 	return all
 }

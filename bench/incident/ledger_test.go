@@ -105,6 +105,9 @@ func TestFlagsAreChecked(t *testing.T) {
 	if err != nil || c.Rows != 28_000 || c.service().Round(time.Millisecond) != 44*time.Millisecond || c.standard() != 15*time.Second || c.window != "both" {
 		t.Errorf("%+v, %v", c, err)
 	}
+	if c, err = parse([]string{"-backend", "river"}); err != nil || c.Slots != 28 || c.service().Round(time.Millisecond) != 44*time.Millisecond {
+		t.Errorf("%+v, %v", c, err)
+	}
 	if c, err = parse([]string{"-window", "auto", "-fault", "relay"}); err != nil || c.window != "on" || c.relays() != 2 {
 		t.Errorf("%+v, %v", c, err)
 	}
