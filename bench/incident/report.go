@@ -180,8 +180,11 @@ func writeTable(out io.Writer, all []ledger) {
 		if l.Predicted != nil {
 			predicted = count(l.Predicted.StaleCopies)
 		}
-		if len(l.misses()) > 0 {
+		switch {
+		case len(l.misses()) > 0:
 			kept = "NO"
+		case !l.Window && l.Predicted == nil:
+			kept = "-" // nothing is promised
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f/s\t%s\t%s\t%+.1f%%\t%s\t%s\t%s\t%s\t%.2f\t%s\t%d\t%s\t\n", l.Backend, l.Fault, onOff(l.Window),
 			l.Drain, span(l.Ideal), span(l.Finish), 100*l.late(), count(l.DeepestQueue), span(l.LongestWait), count(l.Stale), predicted,
