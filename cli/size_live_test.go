@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -171,10 +172,12 @@ func TestSizeLiveTellsTheWait(t *testing.T) {
 			stopWorker()
 			waited, slower := b.since(answer)
 			t.Logf("expected %.2f s, at most %.2f s, waited %.2f s while runs took %.2f times as long", answer.Live.ExpectedWait, answer.Wait, waited, slower)
-			if off := answer.Live.ExpectedWait*slower/waited - 1; off < -0.1 || off > 0.1 {
+			// On a machine that changes its pace, takes and acknowledgements do as well as runs.
+			pace := 2 * math.Abs(slower-1)
+			if off := math.Abs(answer.Live.ExpectedWait/waited - 1); off > 0.1+pace {
 				t.Errorf("the last row waited %.2f s, and %.2f s were expected", waited, answer.Live.ExpectedWait)
 			}
-			if !test.heldBack && answer.Wait*slower < waited {
+			if !test.heldBack && answer.Wait*(1+pace) < waited {
 				t.Errorf("the last row waited %.2f s, and %.2f s were the most", waited, answer.Wait)
 			}
 			if answer.Live.HeldBack != test.heldBack || answer.Live.LowerBound || answer.Live.BusyRows < 30 || answer.Verdict != "fine" {
