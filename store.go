@@ -135,7 +135,8 @@ type Hold struct {
 // Progress is what the claimed rows of a lane tell of how far the queue has come.
 type Progress struct {
 	// HandedOff and Taken are the newest hand-off, and the newest take, among the rows
-	// that workers have now. They are zero if workers have none.
+	// that workers have now, but for those after the database's time, which was set back
+	// then. They are zero if workers have none.
 	HandedOff, Taken Stamp
 	// Lapsed says that a row was handed off and not taken, and that its lease is over.
 	Lapsed bool

@@ -95,7 +95,8 @@ func (r *Relay) extend(ctx context.Context, store waybill.Extender, rows []waybi
 func (r *Relay) sortResults(route *route, messages []waybill.Message, results []waybill.Result) []waybill.GiveBack {
 	var back []waybill.GiveBack
 	var accepted, unknown int
-	lapses := time.Now().Add(r.longest(route))
+	longest := r.longest(route)
+	lapses := time.Now().Add(longest + longest/10)
 	for i, message := range messages {
 		var result waybill.Result // a backend that says nothing leaves it unknown
 		if i < len(results) {

@@ -78,7 +78,7 @@ func (r *Relay) claimLapsedFor(ctx context.Context, routes []*route, limit int) 
 			s.routes = append(s.routes, route)
 			limit = min(limit, room)
 		}
-		if route.outflow != nil {
+		if route.outflow != nil && route.failures == 0 { // else it is the one row that tries the queue
 			hold = route.outflow.hold()
 		}
 	}

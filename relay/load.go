@@ -40,6 +40,9 @@ func (r *Relay) sort(rows []waybill.ClaimedRow, until time.Time) load {
 // carry claims rows and hands them off, and returns how many it claimed. routes are
 // those that its rows may be bound for.
 func (r *Relay) carry(ctx context.Context, claim claim, routes ...*route) (int, error) {
+	if o := r.task.outflow; o != nil {
+		defer func(begun time.Time) { o.working += time.Since(begun) }(time.Now())
+	}
 	if joint := r.joint(routes); len(joint) > 0 {
 		claimed, err := r.carryJointly(ctx, claim, joint)
 		if !r.fellApart(err) {

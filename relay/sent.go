@@ -103,6 +103,7 @@ func (found *seen) ask(ctx context.Context, store waybill.Store, rows []sentRow)
 		case state.Status == waybill.Claimed && state.Claim == claim:
 			waiting = append(waiting, row)
 		case state.Status == waybill.Claimed && state.TakenAt == 0: // somebody else's, and the clock was set back
+		case state.TakenAt == 0: // withdrawn
 		default:
 			if !row.taken {
 				row.taken = true
@@ -126,6 +127,16 @@ func (s *sentRows) part(waits func(sentRow) bool) {
 		n++
 	}
 	s.partOldest(n)
+}
+
+// lost is how many rows are apart that nobody took.
+func (s *sentRows) lost() (n int) {
+	for _, row := range s.apart {
+		if !row.taken {
+			n++
+		}
+	}
+	return n
 }
 
 // partOldest sets so many of the oldest apart.

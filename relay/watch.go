@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/waybill-go/waybill"
@@ -16,6 +17,9 @@ func (r *Relay) rules() window.Rules {
 	}
 	if served := r.task.receivers(r.registry.LaneReceivers(r.config.Lane)); len(served) > 0 {
 		rules.Lease = r.registry.LaneHandOffLease(r.config.Lane, r.task.site)
+		if longest := r.longest(r.task); longest <= math.MaxInt64/window.DefaultMaxHold {
+			rules.MaxHold = window.DefaultMaxHold * longest
+		}
 	}
 	if queue, ok := r.task.backend.(waybill.Unordered); ok {
 		rules.Unordered = queue.Unordered()
@@ -97,10 +101,10 @@ func (r *Relay) probe(ctx context.Context) (claimed int, err error) {
 	return claimed, err
 }
 
-// longest is for how long a row holds its lease at the most when it is handed off.
+// longest is the longest hand-off lease of the route's receivers.
 func (r *Relay) longest(route *route) (longest time.Duration) {
 	for _, receiver := range route.receivers(r.registry.LaneReceivers(r.config.Lane)) {
 		longest = max(longest, r.registry.HandOffLease(receiver))
 	}
-	return longest + longest/10
+	return longest
 }

@@ -24,9 +24,11 @@ type outflow struct {
 	frontier waybill.Stamp    // the newest hand-off that is known to be taken; zero: none is
 
 	lookedAt time.Time
-	wholeAt  time.Time // when all rows were looked at last
-	takenAt  time.Time // when a take was last seen, by this clock
-	askedAt  time.Time // when the queue was asked for its depth last
+	wholeAt  time.Time     // when all rows were looked at last
+	takenAt  time.Time     // when a take was last seen, by this clock
+	askedAt  time.Time     // when the queue was asked for its depth last
+	ready    int           // messages that it then had for workers; 0 if it could not tell
+	working  time.Duration // spent on claims and hand-offs since the last look
 }
 
 const (
@@ -81,6 +83,9 @@ func (o *outflow) room() int { return o.window.Room() }
 // room.
 func (o *outflow) lookAt() time.Time {
 	gap := window.LookGap(o.sent.ids())
+	if time.Since(o.takenAt) > depthGap { // there is no hurry
+		gap = window.LongestGap
+	}
 	if o.room() > 0 || o.decision.Stalled {
 		gap = max(gap, o.decision.LookIn)
 	}
@@ -90,7 +95,7 @@ func (o *outflow) lookAt() time.Time {
 // look finds out what became of what is out, and sets the window.
 func (o *outflow) look(ctx context.Context, store waybill.Store) error {
 	now := time.Now()
-	if away := max(awayPolls*o.rules.Poll, time.Second); !o.lookedAt.IsZero() && now.Sub(o.lookedAt) > away {
+	if away := max(awayPolls*o.rules.Poll, time.Second); !o.lookedAt.IsZero() && now.Sub(o.lookedAt)-o.working > away {
 		o.begin() // the lane was paused, or the database away: that nobody took anything tells nothing
 	}
 	whole := now.Sub(o.wholeAt) >= min(o.rules.Lease/4, wholeGap)
@@ -102,22 +107,25 @@ func (o *outflow) look(ctx context.Context, store waybill.Store) error {
 		o.wholeAt = now
 	}
 	if found.taken > 0 {
-		o.takenAt = now
+		o.takenAt, o.ready = now, 0
 	}
 	o.pass(found.frontier)
 	o.sent.part(func(row sentRow) bool {
 		return o.window.Rules().Waits(moment(o.frontier), moment(row.message.Claim.At), now.After(row.lapses))
 	})
 	look := window.Look{
-		Waiting: len(o.sent.queued), Taken: found.taken, Settled: found.settled,
+		Waiting: len(o.sent.queued), Lost: o.sent.lost(), Taken: found.taken, Settled: found.settled,
 		Lapsed: o.progress.Lapsed, TakenAt: moment(o.progress.Taken),
 	}
-	look.Depth, look.DepthKnown = o.askDepth(ctx, now)
+	o.askDepth(ctx, now, &look)
 	o.decision = o.window.Look(now.Sub(origin), look)
 	if look.DepthKnown {
 		o.sent.partOldest(len(o.sent.queued) - look.Depth)
 	}
-	o.lookedAt = now
+	if o.ready > 0 {
+		o.decision.Probe = false // what is in the queue is probe enough
+	}
+	o.lookedAt, o.working = now, 0
 	return nil
 }
 
@@ -134,23 +142,25 @@ func (o *outflow) advance(progress waybill.Progress) {
 func (o *outflow) pass(handedOff waybill.Stamp) { o.frontier = max(o.frontier, handedOff) }
 
 // askDepth asks the queue how many messages it has, where rows wait and none is
-// taken: it may have lost them. What workers hold it does not count, so that it has a
-// few less than there are.
-func (o *outflow) askDepth(ctx context.Context, now time.Time) (depth int, known bool) {
+// taken: it may have lost them. A message that a consumer holds counts where the queue
+// can tell, because its row may not be taken yet.
+func (o *outflow) askDepth(ctx context.Context, now time.Time, look *window.Look) {
 	quiet := now.Sub(o.takenAt) >= depthGap && now.Sub(o.askedAt) >= depthGap
-	if o.depth == nil || !quiet || len(o.sent.queued) == 0 && !o.progress.Lapsed {
-		return 0, false
+	if o.depth == nil || !quiet || look.Waiting == 0 && look.Lost == 0 && !look.Lapsed {
+		return
 	}
-	o.askedAt = now
+	o.askedAt, o.ready = now, 0
 	ctx, cancel := context.WithTimeout(ctx, depthTimeout)
 	defer cancel()
 	backlog, err := o.depth.Backlog(ctx)
 	if err != nil {
 		o.askedAt = now.Add(depthOutage)
-		return 0, false
+		return
 	}
 	ready, known := backlog.Ready.Value()
-	return int(ready), known
+	running, _ := backlog.Running.Value()
+	o.ready = int(ready)
+	look.Depth, look.DepthKnown = int(ready+running), known
 }
 
 // hold is which lapsed rows are not to be claimed again yet.

@@ -3,18 +3,21 @@ package window
 import "time"
 
 // A look reads rows by primary key, which is not free where they are many: a relay
-// looks at 2,000 rows a second, and 4 times a second where they are that many. Few
-// rows are looked at more often, so that a small window grows in no time.
+// looks at 500 rows or more 4 times a second, and at fewer more often, so that a small
+// window is topped up in no time.
 const (
 	shortestGap = 25 * time.Millisecond
-	longestGap  = 250 * time.Millisecond
 	rowGap      = time.Second / 2000
+
+	// LongestGap is the shortest time between two looks at many rows, or where nothing
+	// happens.
+	LongestGap = 250 * time.Millisecond
 )
 
 // LookGap is the shortest time between two looks, for a relay that has so many rows
 // to look at.
 func LookGap(rows int) time.Duration {
-	return min(max(shortestGap, time.Duration(rows)*rowGap), longestGap)
+	return min(max(shortestGap, time.Duration(rows)*rowGap), LongestGap)
 }
 
 // lookIn is when to look again at the latest: within a poll, and long before the rows

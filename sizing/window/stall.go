@@ -34,7 +34,7 @@ func (s *stall) due(now time.Duration) bool { return s.stalled && now >= s.probe
 // sent counts: one that the queue did not take has told nothing.
 func (s *stall) probed(now, longest time.Duration) {
 	s.probeAt = now + s.gap
-	s.gap = min(2*s.gap, longest)
+	s.gap = max(s.gap, min(2*s.gap, longest))
 }
 
 // leastPatience is what a busy machine may take for nothing at all.

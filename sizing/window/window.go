@@ -9,6 +9,9 @@ import (
 type Look struct {
 	// Waiting is how many of its own rows nobody took yet: those that Rules.Waits.
 	Waiting int
+	// Lost is how many of its own rows nobody took either, although the queue has come
+	// past them or says that it has not that many: none of them counts as waiting.
+	Lost int
 	// Unsent is how many it has claimed and not sent yet.
 	Unsent int
 	// Taken and Settled are how many of its own were taken and settled since the
@@ -80,7 +83,7 @@ func (w *Window) Look(now time.Duration, look Look) Decision {
 
 	taken := look.Taken > 0 || look.TakenAt > w.takenAt
 	w.takenAt = max(w.takenAt, look.TakenAt)
-	if w.stall.look(now, taken, look.Waiting > 0 || look.Lapsed, patience) {
+	if w.stall.look(now, taken, look.Waiting > 0 || look.Lost > 0 || look.Lapsed, patience) {
 		w.size = smallest
 		w.drain.Forget()
 	}
@@ -133,7 +136,7 @@ func (w *Window) resize(now time.Duration, starved bool) {
 	}
 	want = max(smallest, min(want, 2*w.size, w.ceiling()))
 	if want > w.size {
-		if w.grownAt != Never && now-w.grownAt < longestGap {
+		if w.grownAt != Never && now-w.grownAt < LongestGap {
 			return
 		}
 		w.grownAt = now
