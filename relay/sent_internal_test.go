@@ -126,6 +126,7 @@ func TestRowsOfOthersAreForgotten(t *testing.T) {
 			r.Claim = waybill.Claim{By: "other", At: r.Claim.At + 1}
 		},
 		"settled for another": func(r *waybill.RowState) { r.HandedOffAt += 60e6; settled(r) },
+		"withdrawn":           func(r *waybill.RowState) { r.Status = waybill.Cancelled },
 		"deleted":             func(r *waybill.RowState) { r.ID = 0 },
 	} {
 		var s rowStates

@@ -281,3 +281,36 @@ func TestWindowStaysInBounds(t *testing.T) {
 		}
 	})
 }
+
+// A probe that is due late, because a poll is long, is not followed sooner.
+func TestProbeGapNeverShrinks(t *testing.T) {
+	t.Parallel()
+	w := newWindow(t, Rules{Lease: 4 * time.Second, Poll: 2 * time.Second})
+	var probes []int
+	for s := range 60 {
+		if d := w.Look(at(float64(s)), Look{Waiting: 5, TakenAt: Never}); d.Probe {
+			probes = append(probes, s)
+			w.Probed(at(float64(s)))
+		}
+	}
+	for i := 1; i < len(probes); i++ {
+		if probes[i]-probes[i-1] < 10 {
+			t.Fatalf("probes at %v, want ten seconds between them", probes)
+		}
+	}
+}
+
+// Rows that the queue has lost keep a lane standing still, and do not fill its window.
+func TestLostRowsStall(t *testing.T) {
+	t.Parallel()
+	w := newWindow(t, Rules{Lease: time.Minute})
+	if d := w.Look(0, Look{Lost: 10, TakenAt: Never}); d.Claim != 10 || d.Stalled {
+		t.Errorf("%+v with ten rows that are lost, want room for ten", d)
+	}
+	if d := w.Look(at(60), Look{Lost: 10, TakenAt: Never}); !d.Stalled {
+		t.Errorf("%+v a lease later, want that it stands still", d)
+	}
+	if d := w.Look(at(61), Look{Lost: 10, Taken: 1, TakenAt: Never}); d.Stalled {
+		t.Errorf("%+v after a take", d)
+	}
+}
