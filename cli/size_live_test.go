@@ -174,10 +174,10 @@ func TestSizeLiveTellsTheWait(t *testing.T) {
 			t.Logf("expected %.2f s, at most %.2f s, waited %.2f s while runs took %.2f times as long", answer.Live.ExpectedWait, answer.Wait, waited, slower)
 			// On a machine that changes its pace, takes and acknowledgements do as well as runs.
 			pace := 2 * math.Abs(slower-1)
-			if off := math.Abs(answer.Live.ExpectedWait/waited - 1); off > 0.1+pace {
+			if off := math.Abs(answer.Live.ExpectedWait/waited - 1); off > liveError+pace {
 				t.Errorf("the last row waited %.2f s, and %.2f s were expected", waited, answer.Live.ExpectedWait)
 			}
-			if !test.heldBack && answer.Wait*(1+pace) < waited {
+			if !test.heldBack && answer.Wait*(1+liveError+pace) < waited {
 				t.Errorf("the last row waited %.2f s, and %.2f s were the most", waited, answer.Wait)
 			}
 			if answer.Live.HeldBack != test.heldBack || answer.Live.LowerBound || answer.Live.BusyRows < 30 || answer.Verdict != "fine" {
@@ -190,7 +190,8 @@ func TestSizeLiveTellsTheWait(t *testing.T) {
 					t.Errorf("the source of %s is %q, want %q", name, got, want)
 				}
 			}
-			if workers := answer.Inputs["workers"]; workers.Value != 4 || (workers.Source == "live") != test.backend {
+			// Without a queue to ask they are worked out, on whatever pace the machine has.
+			if workers := answer.Inputs["workers"]; (workers.Source == "live") != test.backend || test.backend && workers.Value != 4 || workers.Value < 1 || workers.Value > 8 {
 				t.Errorf("workers: %+v", workers)
 			}
 		})

@@ -20,6 +20,9 @@ type latePost struct {
 	late sync.WaitGroup
 }
 
+// Unordered says that messages overtake those that the post holds.
+func (p *latePost) Unordered() bool { return true }
+
 // Enqueue accepts every message, and holds every third one back.
 func (p *latePost) Enqueue(ctx context.Context, messages []waybill.Message) ([]waybill.Result, error) {
 	var prompt, late []waybill.Message
