@@ -65,7 +65,7 @@ func (b onSQLite) open(run func(ctx context.Context, d *waybill.Delivery) error)
 	if err != nil {
 		return nil, err
 	}
-	b.ends = append(b.ends, func(context.Context) error { return s.Close() })
+	b.Defer(func(context.Context) error { return s.Close() })
 	return sqliteStore{s}, nil
 }
 

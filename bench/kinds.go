@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	rabbit "github.com/rabbitmq/amqp091-go"
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/backend/amqp"
 	"github.com/waybill-go/waybill/backend/asynq"
 	"github.com/waybill-go/waybill/backend/local"
 	"github.com/waybill-go/waybill/backend/river"
+	"github.com/waybill-go/waybill/bench/own"
 )
 
 // kinds returns the ways there are, each with the database that suits it. A kind
@@ -24,7 +24,7 @@ func (b *bench) kinds(ctx context.Context) ([]kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.ends = append(b.ends, func(context.Context) error { return os.RemoveAll(folder) })
+	b.Defer(func(context.Context) error { return os.RemoveAll(folder) })
 	file := filepath.Join(folder, "bench.db")
 	postgres, sqlite := onPostgres{b}, onSQLite{b, file}
 	if err := sqlite.clear(ctx); err != nil {
@@ -35,7 +35,7 @@ func (b *bench) kinds(ctx context.Context) ([]kind, error) {
 		{"asynq, check interval 10ms", postgres, func(context.Context) (queue, error) {
 			return b.asynq(asynq.Config{CheckInterval: 10 * time.Millisecond})
 		}},
-		{"river, the store's database", postgres, func(ctx context.Context) (queue, error) { return b.river(ctx, b.own) }},
+		{"river, the store's database", postgres, func(ctx context.Context) (queue, error) { return b.river(ctx, b.database) }},
 		{"river, another database", postgres, func(ctx context.Context) (queue, error) { return b.riverApart(ctx) }},
 		{"rabbitmq, quorum queue", postgres, func(context.Context) (queue, error) { return b.rabbitmq("quorum") }},
 		{"rabbitmq, classic queue", postgres, func(context.Context) (queue, error) { return b.rabbitmq("classic") }},
@@ -51,8 +51,8 @@ func (b *bench) river(ctx context.Context, database string) (queue, error) {
 	if err != nil {
 		return nil, errors.New("the database's URL cannot be used") // the error quotes it, password and all
 	}
-	b.ends = append(b.ends, func(context.Context) error { pool.Close(); return nil })
-	schema := "river_" + random()
+	b.Defer(func(context.Context) error { pool.Close(); return nil })
+	schema := "river_" + own.Random()
 	migrator, err := river.NewMigrator(pool, schema)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (b *bench) riverOnSQLite(ctx context.Context, file string) (queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.ends = append(b.ends, func(context.Context) error { return db.Close() })
+	b.Defer(func(context.Context) error { return db.Close() })
 	migrator, err := river.NewSQLiteMigrator(db)
 	if err != nil {
 		return nil, err
@@ -84,31 +84,17 @@ func (b *bench) riverOnSQLite(ctx context.Context, file string) (queue, error) {
 	if _, err := migrator.Up(ctx); err != nil {
 		return nil, err
 	}
-	return river.New(river.Config{DB: db, Queue: waybill.QueueName("bench-" + random()), Logger: b.log})
+	return river.New(river.Config{DB: db, Queue: waybill.QueueName("bench-" + own.Random()), Logger: b.log})
 }
 
 func (b *bench) rabbitmq(queueType string) (queue, error) {
-	name := waybill.QueueName("bench-" + random())
+	name := waybill.QueueName("bench-" + own.Random())
 	backend, err := amqp.New(amqp.Config{URLs: []string{b.amqp}, Queue: name, Type: queueType, Logger: b.log})
 	if err != nil {
 		return nil, err
 	}
-	b.ends = append(b.ends, func(context.Context) error {
-		return errors.Join(backend.Close(), b.deleteRabbitQueue(name))
+	b.Defer(func(context.Context) error {
+		return errors.Join(backend.Close(), own.DeleteRabbitQueue(b.amqp, name))
 	})
 	return backend, nil
-}
-
-func (b *bench) deleteRabbitQueue(name string) error {
-	conn, err := rabbit.Dial(b.amqp)
-	if err != nil {
-		return errors.New("rabbitmq does not answer") // the error may quote the URL
-	}
-	defer conn.Close()
-	channel, err := conn.Channel()
-	if err != nil {
-		return err
-	}
-	_, err = channel.QueueDelete(name, false, false, false)
-	return err
 }

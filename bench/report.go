@@ -21,7 +21,7 @@ type column struct{ queue, whole []float64 }
 // run measures everything and writes the report.
 func run(ctx context.Context, c config, out io.Writer) (err error) {
 	b, err := setUp(ctx, c)
-	defer func() { err = errors.Join(err, b.end()) }()
+	defer func() { err = errors.Join(err, b.End()) }()
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/waybill-go/waybill/internal/plot"
 )
 
 // The faults.
@@ -61,7 +61,7 @@ func parse(args []string) (config, error) {
 	flags := flag.NewFlagSet("incident", flag.ContinueOnError)
 	flags.StringVar(&c.Backend, "backend", c.Backend, "asynq, amqp or river (in the store's database)")
 	flags.StringVar(&c.Fault, "fault", c.Fault, "none, workers (killed, and away for -outage), flush (Redis loses all) or relay (one of two is killed)")
-	flags.StringVar(&c.window, "window", "both", "on (or auto), off, or both, one after the other")
+	flags.StringVar(&c.window, "window", "both", "off, auto, or both, one after the other")
 	flags.IntVar(&c.Rows, "n", c.Rows, "rows of the burst")
 	flags.DurationVar(&c.Lease, "lease", c.Lease, "lease of a row in the queue, and of a run")
 	flags.Float64Var(&c.Rate, "rate", c.Rate, "rows a second that the workers' slots would do if nothing but the runs took time")
@@ -79,9 +79,6 @@ func parse(args []string) (config, error) {
 	if flags.NArg() > 0 {
 		return c, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	if c.window == "auto" {
-		c.window = "on"
-	}
 	given := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if !given["slots"] && !given["rate"] {
@@ -95,12 +92,14 @@ func environment() servers {
 }
 
 func (c config) check() error {
-	extension := strings.ToLower(filepath.Ext(c.plot))
+	if c.plot != "" {
+		if err := plot.CheckFile(c.plot); err != nil {
+			return fmt.Errorf("-plot %w", err)
+		}
+	}
 	switch {
-	case !slices.Contains([]string{"on", "off", "both"}, c.window):
-		return fmt.Errorf("-window %s: want on, off or both", c.window)
-	case c.plot != "" && extension != ".svg" && extension != ".png":
-		return fmt.Errorf("-plot %s: must end in .svg or .png", c.plot)
+	case !slices.Contains([]string{"off", "auto", "both"}, c.window):
+		return fmt.Errorf("-window %s: want off, auto or both", c.window)
 	case c.all && (c.Backend != "asynq" || c.Fault != faultNone || c.window != "both"):
 		return errors.New("-all is every backend, fault and window: leave -backend, -fault and -window out")
 	case c.postgres == "" || c.redis == "" || c.amqp == "":

@@ -95,7 +95,7 @@ func TestFlagsAreChecked(t *testing.T) {
 	t.Setenv("WAYBILL_TEST_AMQP", "x")
 	for _, args := range [][]string{
 		{"-backend", "kafka"}, {"-fault", "fire"}, {"-fault", "flush", "-backend", "river"}, {"-window", "ajar"}, {"-plot", "a.gif"},
-		{"-n", "1"}, {"-slots", "1"}, {"-rate", "0"}, {"-lease", "1ms"}, {"-all", "-window", "on"}, {"more"},
+		{"-n", "1"}, {"-slots", "1"}, {"-rate", "0"}, {"-lease", "1ms"}, {"-all", "-window", "auto"}, {"-window", "on"}, {"more"},
 	} {
 		if c, err := parse(args); err == nil {
 			t.Errorf("%q: %+v", args, c)
@@ -108,7 +108,7 @@ func TestFlagsAreChecked(t *testing.T) {
 	if c, err = parse([]string{"-backend", "river"}); err != nil || c.Slots != 28 || c.service().Round(time.Millisecond) != 44*time.Millisecond {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if c, err = parse([]string{"-window", "auto", "-fault", "relay"}); err != nil || c.window != "on" || c.relays() != 2 {
+	if c, err = parse([]string{"-window", "auto", "-fault", "relay"}); err != nil || c.window != "auto" || c.relays() != 2 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

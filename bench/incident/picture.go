@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,16 +27,7 @@ func (i incident) pictureOf(path string, several bool) string {
 
 // draw writes the picture of ledgers of the same burst.
 func draw(path string, ledgers []ledger) error {
-	var picture bytes.Buffer
-	chart := chartOf(ledgers)
-	write := chart.WriteSVG
-	if strings.EqualFold(filepath.Ext(path), ".png") {
-		write = chart.WritePNG
-	}
-	if err := write(&picture); err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, picture.Bytes(), 0o644); err != nil {
+	if err := chartOf(ledgers).WriteFile(path); err != nil {
 		return fmt.Errorf("-plot: %w", err)
 	}
 	return nil

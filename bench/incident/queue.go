@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/waybill-go/waybill/backend/amqp"
 	"github.com/waybill-go/waybill/backend/asynq"
 	"github.com/waybill-go/waybill/backend/river"
+	"github.com/waybill-go/waybill/bench/own"
 )
 
 // address is where a queue is.
@@ -52,7 +52,7 @@ func (a address) open(ctx context.Context, log *slog.Logger) (*opened, error) {
 	case "river":
 		pool, err := pgxpool.New(ctx, a.URL)
 		if err != nil {
-			return nil, errNoPostgres // the error quotes the URL, password and all
+			return nil, own.ErrNoPostgres // the error quotes the URL, password and all
 		}
 		backend, err := river.New(river.Config{Pool: pool, Schema: a.Queue, Logger: log})
 		return &opened{backend, pool.Close}, err
@@ -69,5 +69,3 @@ func (o *opened) depth(ctx context.Context) (n int, known bool, err error) {
 	ready, known := backlog.Ready.Value()
 	return int(ready), known, nil
 }
-
-var errNoPostgres = errors.New("WAYBILL_TEST_POSTGRES is not a postgres:// URL")

@@ -52,7 +52,7 @@ func run(ctx context.Context, c config, out io.Writer) error {
 // playBoth plays one variant without the window, with it, or both.
 func (c config) playBoth(ctx context.Context, variant incident) (ledgers []ledger, err error) {
 	for _, window := range []bool{false, true} {
-		if window && c.window == "off" || !window && c.window == "on" {
+		if window && c.window == "off" || !window && c.window == "auto" {
 			continue
 		}
 		l, err := play(ctx, c.servers, variant, window)

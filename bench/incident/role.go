@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/bench/own"
 	"github.com/waybill-go/waybill/relay"
 	"github.com/waybill-go/waybill/store/postgres"
 	"github.com/waybill-go/waybill/worker"
@@ -85,7 +86,7 @@ func (r role) play(ctx context.Context, in io.Reader, out io.Writer) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	pool, err := pgxpool.New(ctx, p.Database)
 	if err != nil {
-		return errNoPostgres
+		return own.ErrNoPostgres
 	}
 	defer pool.Close()
 	store, err := postgres.New(postgres.Config{Pool: pool, Registry: registryOf(p.Lease, p.Service), Logger: log})

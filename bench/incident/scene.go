@@ -45,7 +45,7 @@ type scene struct {
 // play has the burst happen and returns its ledger.
 func play(ctx context.Context, servers servers, i incident, window bool) (l ledger, err error) {
 	stage, err := newStage(ctx, servers, i.Backend)
-	defer func() { err = errors.Join(err, stage.end()) }()
+	defer func() { err = errors.Join(err, stage.End()) }()
 	if err != nil {
 		return l, err
 	}
