@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waybill-go/waybill/internal/plot"
@@ -17,11 +13,10 @@ import (
 
 // checkPicture refuses a file of a kind that is not drawn.
 func checkPicture(path string) error {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".svg", ".png":
-		return nil
+	if err := plot.CheckFile(path); err != nil {
+		return usagef("--plot %v", err)
 	}
-	return usagef("--plot %s: must end in .svg or .png", path)
+	return nil
 }
 
 // draw writes the picture of an answer.
@@ -30,15 +25,7 @@ func (r *sizeReport) draw(path string) error {
 	if err != nil {
 		return refusal(err)
 	}
-	var picture bytes.Buffer
-	write := chart.WriteSVG
-	if strings.EqualFold(filepath.Ext(path), ".png") {
-		write = chart.WritePNG
-	}
-	if err := write(&picture); err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, picture.Bytes(), 0o644); err != nil {
+	if err := chart.WriteFile(path); err != nil {
 		return fmt.Errorf("--plot: %w", err)
 	}
 	return nil
