@@ -19,23 +19,29 @@ type scope struct {
 // empty reports whether no row can be in it.
 func (s scope) empty() bool { return s.receivers != nil && len(s.receivers) == 0 }
 
-// scope returns the rows that are bound for the routes. The default lane's task queue
-// stands for whatever is in no named lane, so that no row is without a relay.
-func (r *Relay) scope(routes ...*route) scope {
+// scope returns the rows that are bound for the routes. Without a bound are those of
+// receivers that nobody declares: with rest they are in it too, where the lane is the
+// default one, so that no row is without a relay.
+func (r *Relay) scope(rest bool, routes ...*route) scope {
 	s := scope{routes: routes, receivers: []string{}}
-	var others []*waybill.Receiver
+	var others []string
 	for _, route := range r.routes() {
-		served := route.receivers(r.registry.LaneReceivers(r.config.Lane))
+		keys := waybill.Keys(r.served(route))
 		if slices.Contains(routes, route) {
-			s.receivers = append(s.receivers, waybill.Keys(served)...)
+			s.receivers = append(s.receivers, keys...)
 		} else {
-			others = append(others, served...)
+			others = append(others, keys...)
 		}
 	}
-	if r.config.Lane == waybill.DefaultLane && slices.Contains(routes, r.task) {
-		s.receivers, s.except = nil, append(r.registry.NamedKeys(), waybill.Keys(others)...)
+	if rest && r.config.Lane == waybill.DefaultLane {
+		s.receivers, s.except = nil, append(r.registry.NamedKeys(), others...)
 	}
 	return s
+}
+
+// served returns the lane's receivers on the route's site.
+func (r *Relay) served(route *route) []*waybill.Receiver {
+	return route.receivers(r.registry.LaneReceivers(r.config.Lane))
 }
 
 // claimLapsed claims lapsed rows of the lane and hands them off; more is whether
@@ -58,40 +64,33 @@ func (r *Relay) claimLapsed(ctx context.Context, limit int) (claimed int, more b
 }
 
 // claimLapsedFor claims lapsed rows for those of the routes that take any. Rows of
-// receivers that nobody declares are bound for none, and always claimed.
+// receivers that nobody declares go with the task queue's, and are always claimed.
 func (r *Relay) claimLapsedFor(ctx context.Context, routes []*route, limit int) (claimed int, full bool, err error) {
-	s := r.scope(routes...)
+	var open []*route
 	var hold waybill.Hold
-	s.routes = nil
 	for _, route := range routes {
-		served := route.receivers(r.registry.LaneReceivers(r.config.Lane))
-		switch room := route.limit(limit); {
-		case len(served) == 0:
-		case room <= 0: // not claimed while their queue takes nothing
-			r.passedOver = r.passedOver || route.outflow != nil && route.failures == 0
-			keys := waybill.Keys(served)
-			s.receivers = slices.DeleteFunc(s.receivers, func(key string) bool { return slices.Contains(keys, key) })
-			if s.receivers == nil {
-				s.except = append(s.except, keys...)
-			}
-		default:
-			s.routes = append(s.routes, route)
-			limit = min(limit, room)
+		room := route.limit(limit)
+		windowed := route.outflow != nil && route.failures == 0 // else it may be the one row that tries the queue
+		switch {
+		case len(r.served(route)) == 0:
+		case room > 0:
+			open, limit = append(open, route), min(limit, room)
+		case windowed:
+			r.passedOver = true
 		}
-		if route.outflow != nil && route.failures == 0 { // else it is the one row that tries the queue
+		if windowed {
 			hold = route.outflow.hold()
 		}
 	}
+	s := r.scope(slices.Contains(routes, r.task), open...)
 	claimed, err = r.claimLapsedOf(ctx, s, hold, limit)
 	full = !s.empty() && claimed == limit
-	for _, route := range s.routes {
-		if route.outflow != nil && err == nil {
-			asked := claimed
-			if !full {
-				asked++ // less than there was room for
-			}
-			route.outflow.window.Claimed(asked, claimed)
+	if o := r.task.outflow; o != nil && slices.Contains(open, r.task) && err == nil {
+		asked := claimed
+		if !full {
+			asked++ // less than there was room for
 		}
+		o.window.Claimed(asked, claimed)
 	}
 	return claimed, full, err
 }

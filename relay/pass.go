@@ -30,7 +30,6 @@ func (r *Relay) pass(ctx context.Context, limit int) (claimed int, more bool, er
 			return claimed, more, err // the next pass sweeps again: nothing due goes before what lapsed
 		}
 	}
-	receivers := r.registry.LaneReceivers(r.config.Lane)
 	routes := r.routes()
 	if r.turn++; r.turn%2 == 0 { // a backlog for one site must not starve the other
 		slices.Reverse(routes)
@@ -39,7 +38,7 @@ func (r *Relay) pass(ctx context.Context, limit int) (claimed int, more bool, er
 		if ctx.Err() != nil {
 			return claimed, false, nil
 		}
-		n, full, err := r.claimDue(ctx, route, route.receivers(receivers), limit-claimed)
+		n, full, err := r.claimDue(ctx, route, limit-claimed)
 		claimed, more = claimed+n, more || full
 		if err != nil {
 			return claimed, more, err
@@ -84,16 +83,17 @@ func (r *Relay) sweepBy(at time.Time) {
 
 // claimDue claims due rows of the route's receivers and hands them off; full is
 // whether it got as many as there was room for.
-func (r *Relay) claimDue(ctx context.Context, route *route, receivers []*waybill.Receiver, limit int) (claimed int, full bool, err error) {
+func (r *Relay) claimDue(ctx context.Context, route *route, limit int) (claimed int, full bool, err error) {
 	limit = route.limit(limit)
-	claimed, err = r.claimDueOf(ctx, route, receivers, limit)
+	claimed, err = r.claimDueOf(ctx, route, limit)
 	if route.outflow != nil && limit > 0 && err == nil {
 		route.outflow.window.Claimed(limit, claimed)
 	}
 	return claimed, limit > 0 && claimed == limit, err
 }
 
-func (r *Relay) claimDueOf(ctx context.Context, route *route, receivers []*waybill.Receiver, limit int) (int, error) {
+func (r *Relay) claimDueOf(ctx context.Context, route *route, limit int) (int, error) {
+	receivers := r.served(route)
 	if limit <= 0 || len(receivers) == 0 {
 		return 0, nil
 	}

@@ -40,11 +40,11 @@ func TestAnswerIsLostOnAnIdleLane(t *testing.T) {
 func TestLongRunsAreNoStall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, map[string]waybill.Options{"mail": {Lane: "deep", Lease: time.Minute}})
-	b.reg.AddLane("deep", waybill.LaneOptions{HandOffLease: time.Second})
+	b.reg.AddLane("deep", waybill.LaneOptions{HandOffLease: 500 * time.Millisecond})
 	b.fire(5, time.Second)
 	l := newLine()
 	b.windowed(toldLine{l}, relay.Config{Lane: "deep"})
-	c := b.crew(l, 1, 2500*time.Millisecond)
+	c := b.crew(l, 1, 1500*time.Millisecond)
 	b.settles(c, 3, 30*time.Second)
 	b.noStale(t, c)
 	if sent, _ := l.counts(); sent != 5 {
@@ -68,10 +68,10 @@ func (l slowLine) Enqueue(ctx context.Context, messages []waybill.Message) ([]wa
 func TestSlowQueueHasAWindow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, mail(time.Minute))
-	b.fire(400, time.Second)
+	b.fire(150, time.Second)
 	l := newLine()
 	b.windowed(slowLine{l, 1100 * time.Millisecond}, relay.Config{Poll: 100 * time.Millisecond})
-	b.settles(b.crew(l, 4, 0), 400, 20*time.Second) // ten rows a batch would be 44 s
+	b.settles(b.crew(l, 4, 0), 150, 12*time.Second) // ten rows a batch would be 16 s
 }
 
 // A run that began before the clock was set back tells nothing of how far the queue
@@ -117,9 +117,9 @@ func TestQueueThatKeepsNothing(t *testing.T) {
 	l := newLine()
 	b.windowed(droppingLine{l}, relay.Config{})
 	poll.Until(t, "the first window", func() bool { sent, _ := l.counts(); return sent >= 10 })
-	time.Sleep(8 * time.Second)
-	if sent, _ := l.counts(); sent > 30 {
-		t.Errorf("%d messages in eight seconds, want two windows and a probe after 1, 2 and 4 s", sent)
+	time.Sleep(5 * time.Second)
+	if sent, _ := l.counts(); sent > 25 {
+		t.Errorf("%d messages in five seconds, want two windows and a probe after 1 and 3 s", sent)
 	}
 }
 

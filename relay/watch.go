@@ -15,7 +15,7 @@ func (r *Relay) rules() window.Rules {
 	rules := window.Rules{
 		Lease: r.config.StandardLease, Poll: r.config.Poll, Target: r.config.WindowHorizon, Margin: r.config.WindowMargin,
 	}
-	if served := r.task.receivers(r.registry.LaneReceivers(r.config.Lane)); len(served) > 0 {
+	if len(r.served(r.task)) > 0 {
 		rules.Lease = r.registry.LaneHandOffLease(r.config.Lane, r.task.site)
 		if longest := r.longest(r.task); longest <= math.MaxInt64/window.DefaultMaxHold {
 			rules.MaxHold = window.DefaultMaxHold * longest
@@ -48,7 +48,7 @@ func (r *Relay) watch(ctx context.Context, sweeps bool) error {
 		return nil
 	}
 	if sweeps {
-		if scope := r.scope(r.task); !scope.empty() {
+		if scope := r.scope(true, r.task); !scope.empty() {
 			progress, err := r.store.Progress(ctx, waybill.ProgressRequest{Receivers: scope.receivers, Except: scope.except})
 			if err != nil {
 				return fmt.Errorf("lane %s: %w", r.config.Lane, err)
@@ -90,9 +90,9 @@ func (r *Relay) probe(ctx context.Context) (claimed int, err error) {
 	}
 	o.decision.Probe = false // until the next look
 	before := r.task.sent
-	claimed, err = r.claimLapsedOf(ctx, r.scope(r.task), waybill.Hold{}, 1)
+	claimed, err = r.claimLapsedOf(ctx, r.scope(true, r.task), waybill.Hold{}, 1)
 	if claimed == 0 && err == nil {
-		claimed, err = r.claimDueOf(ctx, r.task, r.task.receivers(r.registry.LaneReceivers(r.config.Lane)), 1)
+		claimed, err = r.claimDueOf(ctx, r.task, 1)
 	}
 	if r.task.sent > before {
 		o.window.Probed(time.Since(origin))
@@ -103,7 +103,7 @@ func (r *Relay) probe(ctx context.Context) (claimed int, err error) {
 
 // longest is the longest hand-off lease of the route's receivers.
 func (r *Relay) longest(route *route) (longest time.Duration) {
-	for _, receiver := range route.receivers(r.registry.LaneReceivers(r.config.Lane)) {
+	for _, receiver := range r.served(route) {
 		longest = max(longest, r.registry.HandOffLease(receiver))
 	}
 	return longest
