@@ -19,6 +19,11 @@ func TestAsynq(t *testing.T) {
 	short.through(t, onAsynq(t))
 }
 
+func TestAsynqWithoutAWindow(t *testing.T) {
+	t.Parallel()
+	short.deep().through(t, onAsynq(t))
+}
+
 func onAsynq(t *testing.T) *bed {
 	server := services.OwnRedis(t)
 	proxy := fault.NewProxy(t, server.Addr)

@@ -29,6 +29,7 @@ type trial struct {
 	lease      time.Duration
 	outage     time.Duration // how long a connection is cut or held
 	recovery   time.Duration // the longest that all may take to settle after it; 0 is not measured
+	windowOff  bool          // the queue holds all that is due
 }
 
 // faults are what happens to the server, in turn. Each returns when it is over.
@@ -57,6 +58,7 @@ var faults = []struct {
 func (tr trial) through(t *testing.T, b *bed) {
 	t.Helper()
 	l := newLine(t, b.direct, tr.lease)
+	l.windowOff = tr.windowOff
 	l.relay(b.store, b.open())
 	l.work(b.store, b.open())
 	l.fire(slots)
@@ -64,9 +66,13 @@ func (tr trial) through(t *testing.T, b *bed) {
 	for _, f := range faults {
 		l.gate.close()
 		l.fire(tr.deliveries / 2)
+		waiting := int64(5)
+		if tr.windowOff {
+			waiting = int64(min(tr.deliveries/4, 100))
+		}
 		l.await("messages wait in the queue", func() (bool, string) {
 			n, err := l.waiting()
-			return err == nil && n >= 5, "too few do" // the window lets few more
+			return err == nil && n >= waiting, "too few do"
 		})
 		over := make(chan struct{})
 		go func() {
@@ -87,4 +93,10 @@ func (tr trial) through(t *testing.T, b *bed) {
 			return
 		}
 	}
+}
+
+// deep is the trial with a queue that holds all that is due.
+func (tr trial) deep() trial {
+	tr.windowOff = true
+	return tr
 }

@@ -41,6 +41,8 @@ type line struct {
 	app   *postgres.Store // the application's, straight to the database
 	gate  gate            // before the receiver
 	runs  atomic.Int64
+
+	windowOff bool // of relays that are started
 }
 
 // newLine makes the tables in the database at url, where each success is noted by
@@ -113,7 +115,7 @@ type end struct {
 func (l *line) relay(storeURL string, queue waybill.TaskBackend) *end {
 	l.t.Helper()
 	r, err := relay.New(relay.Config{
-		Store: l.open(connect(l.t, storeURL)), Backend: queue, Poll: poll, StandardLease: l.lease, Logger: slog.New(slog.DiscardHandler),
+		Store: l.open(connect(l.t, storeURL)), Backend: queue, Poll: poll, WindowOff: l.windowOff, StandardLease: l.lease, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		l.t.Fatal(err)

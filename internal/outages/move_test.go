@@ -13,10 +13,22 @@ import (
 // the rows have long been delivered elsewhere.
 func TestMove(t *testing.T) {
 	t.Parallel()
+	move(t, false, 5)
+}
+
+func TestMoveOfADeepQueue(t *testing.T) {
+	t.Parallel()
+	move(t, true, 50)
+}
+
+// move moves a lane, and leaves so many messages behind at least.
+func move(t *testing.T, windowOff bool, left int64) {
+	t.Helper()
 	first := onAsynq(t)
 	second := onRiver(t, first.direct)
 	third := onRabbitMQ(t, first.direct)
 	l := newLine(t, first.direct, 3*time.Second)
+	l.windowOff = windowOff
 	stopLoad := l.load()
 	oldQueue := first.open()
 	oldRelay, oldWorker := l.relay(first.store, oldQueue), l.work(first.store, first.open())
@@ -42,7 +54,7 @@ func TestMove(t *testing.T) {
 	worker.stop()
 	l.await("messages are left where no worker is", func() (bool, string) {
 		n, err := l.waiting()
-		return err == nil && n >= 5, "too few are"
+		return err == nil && n >= left, "too few are"
 	})
 	relay.stop()
 	l.relay(third.store, third.open())
@@ -53,7 +65,7 @@ func TestMove(t *testing.T) {
 	runs := l.runs.Load()
 	late := l.work(second.store, second.open())
 	l.await("the copies that were left are refused", func() (bool, string) {
-		return late.refusals.Load() >= 5, "too few were"
+		return late.refusals.Load() >= left, "too few were"
 	})
 	if n := late.takes.Load(); n > 0 || l.runs.Load() != runs {
 		t.Errorf("%d old copies were taken after their deliveries had settled", n)

@@ -19,9 +19,10 @@ func TestRabbitMQWithAQuorumQueue(t *testing.T) {
 	short.through(t, onOwnRabbitMQ("quorum")(t))
 }
 
+// Without a window, for once.
 func TestRabbitMQWithAClassicQueue(t *testing.T) {
 	t.Parallel()
-	short.through(t, onOwnRabbitMQ("classic")(t))
+	short.deep().through(t, onOwnRabbitMQ("classic")(t))
 }
 
 // onOwnRabbitMQ makes beds of a node each.

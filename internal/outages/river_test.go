@@ -17,9 +17,10 @@ func TestRiverInTheStoresDatabase(t *testing.T) {
 	short.through(t, onRiverShared(t))
 }
 
+// Without a window, for once.
 func TestRiverInAnotherDatabase(t *testing.T) {
 	t.Parallel()
-	short.through(t, onRiverApart(t))
+	short.deep().through(t, onRiverApart(t))
 }
 
 func onRiverShared(t *testing.T) *bed {

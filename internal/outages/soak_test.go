@@ -32,5 +32,9 @@ func TestSoakBackends(t *testing.T) {
 			t.Parallel() // it is leases that are waited for
 			long.through(t, make(t))
 		})
+		t.Run(name+", without a window", func(t *testing.T) {
+			t.Parallel()
+			long.deep().through(t, make(t))
+		})
 	}
 }
