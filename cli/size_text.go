@@ -150,7 +150,7 @@ var words = map[string][2]string{
 	"poll_seconds": {"poll", "s"}, "batch_rows": {"batch", " rows"}, "send_seconds": {"send", "s"},
 	"stale_cost_seconds": {"stale copy", "s"}, "stale_share": {"stale copy", " of a run"},
 	"standard_lease_seconds": {"standard lease", "s"}, "lease_seconds": {"lease", "s"}, "relays": {"relays", ""},
-	"target_seconds": {"target", "s"}, "fault_at_seconds": {"fault at", "s"}, "fault_for_seconds": {"fault for", "s"},
+	"target_seconds": {"window horizon", "s"}, "fault_at_seconds": {"fault at", "s"}, "fault_for_seconds": {"fault for", "s"},
 	"fault_share": {"fault share", ""}, "slowdown": {"slowdown", "×"},
 }
 
