@@ -150,7 +150,7 @@ func TestSimulateRefusals(t *testing.T) {
 		{"--scenario steady --arrivals 0", 2, "arrivals are 0"},
 		{"--backlog 0", 2, "must be 1 or more"},
 		{"--lease 900", 2, "900 has no unit; write 900s or 15m"},
-		{"--lease 60s --window-horizon 30s", 2, "lower the target, or leave it out"},
+		{"--lease 60s --window-horizon 30s", 2, "lower the horizon, or leave it out"},
 		{"--window-horizon 5s --window off", 2, "--window-horizon does nothing here: it is for --window auto"},
 		{"--window-horizon 5s --scenario incident", 2, "--window-horizon does nothing here"},
 		{"--fault-at 5m", 2, "--fault-at does nothing here: it is for the scenarios workers-down, slow, broker-loss, relay-loss"},

@@ -143,7 +143,7 @@ func (p *plan) readRules(s Simulation) error {
 	}
 	var err error
 	if p.fresh, err = window.New(p.rules); err != nil {
-		return refuse(ErrInvalid, "lower the target, or leave it out", "%v", err)
+		return refuse(ErrInvalid, "lower the horizon, or leave it out", "%v", err)
 	}
 	p.rules = p.fresh.Rules()
 	read(&p.reader, "target_seconds", s.Target, positive, p.rules.Target, "")

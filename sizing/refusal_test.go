@@ -104,7 +104,7 @@ func TestRefusals(t *testing.T) {
 		{"simulated arrivals", simulate(Simulation{Scenario: ScenarioSteady, Arrivals: Typed(20.0)}), ErrArrivals, []string{"arrivals of 20/s", "drain of 20/s"}},
 		{"no arrivals", simulate(Simulation{Scenario: ScenarioSteady, Arrivals: Typed(0.0)}), ErrInvalid, []string{"arrivals are 0"}},
 		{"simulated run", simulate(Simulation{Workers: Typed(1), Service: Typed(2 * time.Minute)}), ErrRunTooLong, []string{"120s on average", "1m0s"}},
-		{"target", simulate(Simulation{Target: Typed(20 * time.Second)}), ErrInvalid, []string{"target 20s", "quarter of the lease 1m0s"}},
+		{"target", simulate(Simulation{Target: Typed(20 * time.Second)}), ErrInvalid, []string{"horizon 20s", "quarter of the lease 1m0s"}},
 		{"replay and rows", simulate(Simulation{Replay: []time.Duration{0}, Rows: Typed(1)}), ErrConflict, []string{"leave rows and arrivals out"}},
 		{"replay before the beginning", simulate(Simulation{Replay: []time.Duration{-time.Second}}), ErrInvalid, []string{"from -1s"}},
 		{"fault share", simulate(Simulation{Scenario: ScenarioBrokerLoss, FaultShare: Typed(1.5)}), ErrInvalid, []string{"fault_share is 1.5"}},

@@ -59,7 +59,7 @@ func (r Rules) withDefaults() (Rules, error) {
 		initial time.Duration
 	}{
 		{"poll", &r.Poll, DefaultPoll},
-		{"target", &r.Target, min(DefaultTarget, r.Lease/4)},
+		{"horizon", &r.Target, min(DefaultTarget, r.Lease/4)},
 		{"margin", &r.Margin, min(DefaultMargin, r.Lease/4)},
 		{"longest hold", &r.MaxHold, DefaultMaxHold * r.Lease},
 	} {
@@ -71,7 +71,7 @@ func (r Rules) withDefaults() (Rules, error) {
 		}
 	}
 	if r.Target > r.Lease/4 {
-		return r, fmt.Errorf("window: target %s is more than a quarter of the lease %s: lower it, or lengthen the lease to %s",
+		return r, fmt.Errorf("window: horizon %s is more than a quarter of the lease %s: lower it, or lengthen the lease to %s",
 			r.Target, r.Lease, 4*r.Target)
 	}
 	return r, nil
