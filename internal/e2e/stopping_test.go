@@ -172,7 +172,11 @@ func (s *stop) start() {
 	s.queue, queue = through(s.t, s.queues[s.c.backend])
 	env := []string{"WAYBILL_STORE=" + store, "WAYBILL_BACKEND=" + queue, "WAYBILL_RECEIVERS=" + s.receivers, "WAYBILL_LANE=" + s.c.lane()}
 	if s.c.program == "relay" {
-		s.process = startIn(s.t, env, bridgeBin, "relay", "--batch-size", "1")
+		args := []string{"relay", "--batch-size", "1"}
+		if s.c.busy { // nobody takes what it hands off, and it is not to wait for that
+			args = append(args, "--window", "off")
+		}
+		s.process = startIn(s.t, env, bridgeBin, args...)
 	} else {
 		s.process = startIn(s.t, env, workerBin, "--drain", stopDrain.String())
 	}
