@@ -31,6 +31,15 @@ type Event struct {
 	Payload    []byte            // JSON, byte for byte as it was fired
 	Headers    map[string]string // set by the one who fired; may be nil
 	RecordedAt time.Time         // the database's clock
+	OccurredAt time.Time         // when it happened, as the one who fired says; else RecordedAt
+
+	// CorrelationID is the same for all that came of one beginning: what it was given
+	// there, else the id of the first event. It is never empty on an event that a store
+	// returned.
+	CorrelationID string
+	// CausationID is the event whose receiver fired this one, 0 if none did. It may have
+	// been deleted since.
+	CausationID int64
 }
 
 // Delivery is one event owed to one receiver (and, for a fan-out, one target),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"unicode/utf8"
@@ -12,10 +13,18 @@ import (
 // maxNameLength bounds event names and receiver keys, in bytes.
 const maxNameLength = 255
 
-// EventOptions says how an event type is recorded.
+// EventOptions says how an event type is recorded, and how what was recorded earlier is
+// read.
 type EventOptions struct {
 	// Version of the payload, recorded with each event. Defaults to 1.
 	Version int
+	// Upgrade turns the payload of an older version into one of Version, wherever an
+	// event is decoded: what is recorded never changes. from is the version it was
+	// recorded in. Its error makes a delivery dead, as a payload that does not decode
+	// does. Defaults to none: an older payload is decoded as it is.
+	Upgrade func(payload json.RawMessage, from int) (json.RawMessage, error)
+	// Retention is copied to each event when it is fired. Defaults to none of its own.
+	Retention Retention
 }
 
 // RawEvent is an event whose payload is JSON already, fired by name and without
@@ -29,8 +38,17 @@ type RawEvent struct {
 
 // eventType is what Declare recorded of a Go type.
 type eventType struct {
-	name    string
-	version int
+	name      string
+	version   int
+	upgrade   func(payload json.RawMessage, from int) (json.RawMessage, error)
+	retention Retention
+}
+
+// same reports whether two declarations say the same. Functions cannot be compared:
+// one that is there stands for any other.
+func (e eventType) same(other eventType) bool {
+	return e.name == other.name && e.version == other.version && e.retention == other.retention &&
+		(e.upgrade == nil) == (other.upgrade == nil)
 }
 
 // Declare registers the Go type T as the event of that name. The name is what is
@@ -43,25 +61,17 @@ func Declare[T any](reg *Registry, name string, opts EventOptions) {
 func (r *Registry) declare(t reflect.Type, name string, opts EventOptions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := validateName("event name", name); err != nil {
+	declared := eventType{name: name, version: max(opts.Version, 1), upgrade: opts.Upgrade, retention: opts.Retention}
+	if err := validateEvent(t, name, opts); err != nil {
 		r.fail(fmt.Errorf("declare %s: %w", t, err))
 		return
 	}
-	if name == AnyEvent {
-		r.fail(fmt.Errorf("declare %s: %q stands for every event and cannot name one", t, name))
-		return
-	}
-	if opts.Version < 0 {
-		r.fail(fmt.Errorf("declare %s: version %d is negative", t, opts.Version))
-		return
-	}
-	declared := eventType{name: name, version: max(opts.Version, 1)}
 	for other, had := range r.types {
 		switch {
-		case other == t && had == declared:
+		case other == t && had.same(declared):
 			return // the same declaration twice is one
 		case other == t:
-			r.fail(fmt.Errorf("declare %s as %q: it is declared as %q already", t, name, had.name))
+			r.fail(fmt.Errorf("declare %s as %q: it is declared as %q already, with other options", t, name, had.name))
 			return
 		case had.name == name:
 			r.fail(fmt.Errorf("declare %s as %q: %s has that name already", t, name, other))
@@ -69,6 +79,41 @@ func (r *Registry) declare(t reflect.Type, name string, opts EventOptions) {
 		}
 	}
 	r.types[t] = declared
+}
+
+func validateEvent(t reflect.Type, name string, opts EventOptions) error {
+	if err := validateName("event name", name); err != nil {
+		return err
+	}
+	switch {
+	case name == AnyEvent:
+		return fmt.Errorf("%q stands for every event and cannot name one", name)
+	case t.Kind() == reflect.Pointer:
+		return fmt.Errorf("it is a pointer: declare %s, and fire either", t.Elem())
+	case t.Kind() == reflect.Interface:
+		return errors.New("it is an interface, and no value that is fired is of its type")
+	case t == reflect.TypeFor[RawEvent](), t == reflect.TypeFor[Envelope]():
+		return errors.New("it says which event it is by itself: fire it without declaring it")
+	case opts.Version < 0:
+		return fmt.Errorf("version %d is negative", opts.Version)
+	case opts.Version > math.MaxInt32:
+		return fmt.Errorf("version %d is above %d", opts.Version, math.MaxInt32)
+	case opts.Upgrade != nil && opts.Version < 2:
+		return errors.New("it upgrades, and there is no version before 1: give it a version")
+	}
+	return opts.Retention.validate()
+}
+
+// named returns the declaration under a name, if a Go type has it.
+func (r *Registry) named(name string) (eventType, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, declared := range r.types {
+		if declared.name == name {
+			return declared, true
+		}
+	}
+	return eventType{}, false
 }
 
 // encode turns a fired value into its recorded form. A pointer fires what it
@@ -118,8 +163,8 @@ func (e RawEvent) checked() (RawEvent, error) {
 	if e.Name == AnyEvent {
 		return e, fmt.Errorf("fire: %q stands for every event and cannot name one", e.Name)
 	}
-	if e.Version < 0 {
-		return e, fmt.Errorf("fire %s: version %d is negative", e.Name, e.Version)
+	if e.Version < 0 || e.Version > math.MaxInt32 {
+		return e, fmt.Errorf("fire %s: version %d is not between 1 and %d", e.Name, e.Version, math.MaxInt32)
 	}
 	e.Version = max(e.Version, 1)
 	if !utf8.Valid(e.Payload) {
@@ -129,12 +174,16 @@ func (e RawEvent) checked() (RawEvent, error) {
 	if err := json.Unmarshal(e.Payload, &probe); err != nil {
 		return e, fmt.Errorf("fire %s: the payload is not JSON: %w", e.Name, err)
 	}
-	for key, value := range e.Headers {
+	return e, checkHeaders(e.Name, e.Headers)
+}
+
+func checkHeaders(name string, headers map[string]string) error {
+	for key, value := range headers {
 		if !storable(key) || !storable(value) {
-			return e, fmt.Errorf("fire %s: header %q holds text that is not UTF-8 or has a NUL", e.Name, key)
+			return fmt.Errorf("fire %s: header %q holds text that is not UTF-8 or has a NUL", name, key)
 		}
 	}
-	return e, nil
+	return nil
 }
 
 // DecodeHeaders reads headers as a store keeps them: a JSON object. What is no text

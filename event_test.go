@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -43,6 +44,8 @@ func orders(t *testing.T, keys ...string) *waybill.Registry {
 	}
 	return reg
 }
+
+func unchanged(payload json.RawMessage, _ int) (json.RawMessage, error) { return payload, nil }
 
 func TestDeclareRefuses(t *testing.T) {
 	t.Parallel()
@@ -89,6 +92,44 @@ func TestDeclareRefuses(t *testing.T) {
 		{"control character", func(r *waybill.Registry) {
 			waybill.Declare[orderPlaced](r, "order\nplaced", waybill.EventOptions{})
 		}, []string{`"order\nplaced"`, "control characters"}},
+		{"version no column holds", func(r *waybill.Registry) {
+			waybill.Declare[orderPlaced](r, "order.placed", waybill.EventOptions{Version: 1 << 31})
+		}, []string{"version 2147483648 is above 2147483647"}},
+		{"upgrade to the first version", func(r *waybill.Registry) {
+			waybill.Declare[orderPlaced](r, "order.placed", waybill.EventOptions{Upgrade: unchanged})
+		}, []string{"it upgrades, and there is no version before 1"}},
+		{"pointer", func(r *waybill.Registry) {
+			waybill.Declare[*orderPlaced](r, "order.placed", waybill.EventOptions{})
+		}, []string{"*waybill_test.orderPlaced", "declare waybill_test.orderPlaced, and fire either"}},
+		{"interface", func(r *waybill.Registry) {
+			waybill.Declare[any](r, "order.placed", waybill.EventOptions{})
+		}, []string{"it is an interface"}},
+		{"envelope", func(r *waybill.Registry) {
+			waybill.Declare[waybill.Envelope](r, "order.placed", waybill.EventOptions{})
+		}, []string{"without declaring it"}},
+		{"two retentions", func(r *waybill.Registry) {
+			waybill.Declare[orderPlaced](r, "order.placed", waybill.EventOptions{Retention: waybill.Retention{Keep: time.Hour, Consumed: waybill.OnceSettled}})
+		}, []string{"kept for 1h0m0s or until it is consumed, not both"}},
+		{"retention of no whole seconds", func(r *waybill.Registry) {
+			waybill.Declare[orderPlaced](r, "order.placed", waybill.EventOptions{Retention: waybill.Retention{Keep: 1500 * time.Millisecond}})
+		}, []string{"retention 1.5s: want whole seconds"}},
+		{"negative retention", func(r *waybill.Registry) {
+			waybill.Declare[orderPlaced](r, "order.placed", waybill.EventOptions{Retention: waybill.Retention{Keep: -time.Second}})
+		}, []string{"retention -1s"}},
+		{"retention no column holds", func(r *waybill.Registry) {
+			waybill.Declare[orderPlaced](r, "order.placed", waybill.EventOptions{Retention: waybill.Retention{Keep: 1 << 31 * time.Second}})
+		}, []string{"want whole seconds, from 1s to"}},
+		{"unknown consumption", func(r *waybill.Registry) {
+			waybill.Declare[orderPlaced](r, "order.placed", waybill.EventOptions{Retention: waybill.Retention{Consumed: "read"}})
+		}, []string{`consumed "read" is neither "succeeded" nor "settled"`}},
+		{"the same twice, with an upgrade", func(r *waybill.Registry) {
+			waybill.Declare[orderPlaced](r, "order.placed", waybill.EventOptions{Version: 2, Upgrade: unchanged})
+			waybill.Declare[orderPlaced](r, "order.placed", waybill.EventOptions{Version: 2, Upgrade: unchanged})
+		}, nil},
+		{"one type, with an upgrade and without", func(r *waybill.Registry) {
+			waybill.Declare[orderPlaced](r, "order.placed", waybill.EventOptions{Version: 2})
+			waybill.Declare[orderPlaced](r, "order.placed", waybill.EventOptions{Version: 2, Upgrade: unchanged})
+		}, []string{`declared as "order.placed" already`}},
 		{"NUL", func(r *waybill.Registry) {
 			waybill.Declare[orderPlaced](r, "order\x00placed", waybill.EventOptions{})
 		}, []string{"control characters"}},
@@ -172,7 +213,7 @@ func TestFiredValueIsRecorded(t *testing.T) {
 		{"raw of a declared name", waybill.RawEvent{Name: "order.placed", Payload: json.RawMessage(`[]`)}, waybill.RawEvent{Name: "order.placed", Version: 1, Payload: json.RawMessage(`[]`)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, plan(t, reg, c.fired).Event); diff != "" {
+			if diff := cmp.Diff(waybill.PlannedEvent{RawEvent: c.want}, plan(t, reg, c.fired).Event); diff != "" {
 				t.Errorf("recorded event (-want +got):\n%s", diff)
 			}
 		})

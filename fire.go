@@ -3,16 +3,27 @@ package waybill
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
-	"reflect"
+	"time"
 )
 
 // Plan is what firing one event makes owed: the event row and a delivery row for
 // each receiver and target. A store writes it in the caller's transaction.
 type Plan struct {
-	Event      RawEvent
+	Event      PlannedEvent
 	Deliveries []PlannedDelivery
+}
+
+// PlannedEvent is one event row to be. Its id and the time of its record are the
+// store's.
+type PlannedEvent struct {
+	RawEvent
+	DedupeKey     string
+	OccurredAt    time.Time // zero: when it is recorded
+	CorrelationID string    // empty: the event begins a chain, and its own id stands for it
+	CausationID   int64     // the event whose receiver fired it; 0 outside a receiver
+	Suppressed    string    // why nobody is owed it; empty if somebody may be
+	Retention     Retention
 }
 
 // PlannedDelivery is one delivery row to be.
@@ -20,88 +31,86 @@ type PlannedDelivery struct {
 	Receiver    string
 	Target      string
 	MaxAttempts int
+	DueAt       time.Time // when it is due; zero, or past, is at once
 }
 
 // TargetDigest is the fixed-size stand-in for a target in the unique key of a
 // delivery: targets are of any length, index entries are not.
 func TargetDigest(target string) [32]byte { return sha256.Sum256([]byte(target)) }
 
-// Targets resolves the destinations of a fan-out receiver.
-type Targets struct {
-	of      reflect.Type
-	resolve func(ctx context.Context, tx any, event any, raw RawEvent) ([]string, error)
-}
-
-// TargetsOf makes Targets of a function on the fired event. It runs inside the
-// firing transaction; its error fails the fire, and no target at all is fine.
-func TargetsOf[T any](targets func(ctx context.Context, event T) ([]string, error)) *Targets {
-	return TargetsOfTx(func(ctx context.Context, _ any, event T) ([]string, error) { return targets(ctx, event) })
-}
-
-// TargetsOfTx is TargetsOf for a function that reads in the firing transaction.
-func TargetsOfTx[T any](targets func(ctx context.Context, tx any, event T) ([]string, error)) *Targets {
-	return &Targets{of: reflect.TypeFor[T](), resolve: func(ctx context.Context, tx any, event any, raw RawEvent) ([]string, error) {
-		if recorded, ok := any(raw).(T); ok { // a fan-out over events of any type
-			return targets(ctx, tx, recorded)
-		}
-		switch fired := event.(type) {
-		case T:
-			return targets(ctx, tx, fired)
-		case *T:
-			return targets(ctx, tx, *fired)
-		}
-		var decoded T
-		if err := json.Unmarshal(raw.Payload, &decoded); err != nil {
-			return nil, fmt.Errorf("decode payload as %T: %w", decoded, err)
-		}
-		return targets(ctx, tx, decoded)
-	}}
-}
-
-// Plan resolves a fired value: a declared type, a pointer to one, or a RawEvent.
-// tx is the firing transaction, for targets that read in it. Nothing is written;
-// an error means the fire fails and with it the caller's change.
+// Plan resolves a fired value: a declared type, a pointer to one, a RawEvent, or an
+// Envelope with one of them. tx is the firing transaction, for targets and due times
+// that read in it. Nothing is written; an error means the fire fails and with it the
+// caller's change.
 func (r *Registry) Plan(ctx context.Context, tx any, event any) (Plan, error) {
+	event, envelope, err := open(event)
+	if err != nil {
+		return Plan{}, err
+	}
 	raw, err := r.encode(event)
 	if err != nil {
 		return Plan{}, err
 	}
-	plan := Plan{Event: raw}
+	plan := Plan{Event: PlannedEvent{RawEvent: raw}}
+	if declared, ok := r.named(raw.Name); ok {
+		plan.Event.Retention = declared.retention
+	}
+	if err := causedBy(ctx, &plan.Event); err != nil {
+		return Plan{}, fmt.Errorf("fire %s: %w", raw.Name, err)
+	}
+	if err := envelope.address(&plan.Event); err != nil {
+		return Plan{}, err
+	}
+	if plan.Event.Suppressed, err = suppressed(ctx); err != nil {
+		return Plan{}, fmt.Errorf("fire %s: %w", raw.Name, err)
+	}
+	if plan.Event.Suppressed != "" {
+		return plan, nil
+	}
+	firing := firing{registry: r, tx: tx, event: event, raw: raw}
 	for _, receiver := range r.Receivers() {
 		if !receiver.Accepts(raw.Name) {
 			continue
 		}
-		targets := []string{""}
-		if receiver.Targets != nil {
-			if targets, err = receiver.targets(ctx, tx, event, raw); err != nil {
-				return Plan{}, fmt.Errorf("fire %s: targets of receiver %q: %w", raw.Name, receiver.Key, err)
-			}
+		owed, err := firing.owed(ctx, receiver)
+		if err != nil {
+			return Plan{}, fmt.Errorf("fire %s: %w", raw.Name, err)
 		}
-		for _, target := range targets {
-			plan.Deliveries = append(plan.Deliveries, PlannedDelivery{
-				Receiver: receiver.Key, Target: target, MaxAttempts: receiver.MaxAttempts,
-			})
-		}
+		plan.Deliveries = append(plan.Deliveries, owed...)
 	}
 	return plan, nil
 }
 
-// targets returns each distinct target once, in the order they were given.
-func (r *Receiver) targets(ctx context.Context, tx any, event any, raw RawEvent) ([]string, error) {
-	all, err := r.Targets.resolve(ctx, tx, event, raw)
-	if err != nil {
-		return nil, err
-	}
-	seen := make(map[string]bool, len(all))
-	distinct := all[:0:0]
-	for _, target := range all {
-		if target == "" || !storable(target) {
-			return nil, fmt.Errorf("target %q is empty, not UTF-8 or has a NUL", target)
+// firing is what targets and due times are worked out of.
+type firing struct {
+	registry *Registry
+	tx       any
+	event    any // as it was fired
+	raw      RawEvent
+}
+
+// owed returns the rows of one receiver.
+func (f firing) owed(ctx context.Context, receiver *Receiver) ([]PlannedDelivery, error) {
+	targets := []string{""}
+	if receiver.Targets != nil {
+		var err error
+		if targets, err = receiver.targets(ctx, f); err != nil {
+			return nil, fmt.Errorf("targets of receiver %q: %w", receiver.Key, err)
 		}
-		if !seen[target] {
-			seen[target] = true
-			distinct = append(distinct, target)
+	}
+	if len(targets) == 0 {
+		return nil, nil
+	}
+	var due time.Time
+	if receiver.Due != nil {
+		var err error
+		if due, err = receiver.Due.resolve(ctx, f); err != nil {
+			return nil, fmt.Errorf("due time of receiver %q: %w", receiver.Key, err)
 		}
 	}
-	return distinct, nil
+	deliveries := make([]PlannedDelivery, len(targets))
+	for i, target := range targets {
+		deliveries[i] = PlannedDelivery{Receiver: receiver.Key, Target: target, MaxAttempts: receiver.MaxAttempts, DueAt: due}
+	}
+	return deliveries, nil
 }

@@ -170,7 +170,7 @@ func TestTargetsOfARawEventThatDoesNotDecode(t *testing.T) {
 	t.Parallel()
 	reg := toTargets(t, waybill.TargetsOf(func(context.Context, orderPlaced) ([]string, error) { return nil, nil }))
 	_, err := reg.Plan(context.Background(), nil, waybill.RawEvent{Name: "order.placed", Payload: json.RawMessage(`"seven"`)})
-	wantErrSays(t, err, `receiver "fan"`, "decode payload as waybill_test.orderPlaced")
+	wantErrSays(t, err, `receiver "fan"`, "decode payload of order.placed as waybill_test.orderPlaced")
 }
 
 // A fan-out over every event sees each of them in its recorded form.

@@ -149,10 +149,13 @@ func ParkedOutcome(lostRuns int) Outcome {
 }
 
 // cleanText makes text storable everywhere: valid UTF-8, no NUL, bounded.
-func cleanText(text string) string {
+func cleanText(text string) string { return cut(text, maxErrorLength) }
+
+// cut makes text storable everywhere, in at most so many bytes.
+func cut(text string, length int) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-	if len(text) <= maxErrorLength {
+	if len(text) <= length {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxErrorLength-len("…")], "") + "…"
+	return strings.ToValidUTF8(text[:length-len("…")], "") + "…"
 }

@@ -2,7 +2,6 @@ package waybill
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -64,6 +63,13 @@ type Options struct {
 	// Targets makes the receiver a fan-out: one delivery for each string it
 	// returns when an event is fired. Defaults to none: one delivery an event.
 	Targets *Targets
+	// Due makes the receiver a scheduled one: its deliveries are due at the time it
+	// returns when an event is fired. Defaults to none: at once.
+	Due *DueTime
+	// Eager has the firing process run its deliveries as soon as they are committed,
+	// if it has a worker.Eager with room; whatever it does not run, a relay hands off as
+	// ever. Defaults to false.
+	Eager bool
 }
 
 // Receiver is one declared consumer of an event. Rows address it by Key.
@@ -90,7 +96,7 @@ func On[T any](reg *Registry, key string, run func(ctx context.Context, event T)
 	reg.addTyped(reflect.TypeFor[T](), Receiver{
 		Key: key, Options: opts,
 		Run: func(ctx context.Context, d *Delivery) error {
-			event, err := Decode[T](d)
+			event, err := Decode[T](reg, d)
 			if err != nil {
 				return err
 			}
@@ -105,7 +111,7 @@ func OnTx[T any](reg *Registry, key, txKind string, run func(ctx context.Context
 	reg.addTyped(reflect.TypeFor[T](), Receiver{
 		Key: key, Options: opts, TxKind: txKind,
 		RunTx: func(ctx context.Context, tx any, d *Delivery) error {
-			event, err := Decode[T](d)
+			event, err := Decode[T](reg, d)
 			if err != nil {
 				return err
 			}
@@ -117,16 +123,6 @@ func OnTx[T any](reg *Registry, key, txKind string, run func(ctx context.Context
 // OnAny registers a plain receiver of every event.
 func OnAny(reg *Registry, key string, run func(ctx context.Context, d *Delivery) error, opts Options) {
 	reg.Add(Receiver{Key: key, Event: AnyEvent, Options: opts, Run: run})
-}
-
-// Decode reads a delivery's payload as T. Its error is Permanent: a payload that
-// does not decode today will not decode at the next attempt.
-func Decode[T any](d *Delivery) (T, error) {
-	var event T
-	if err := json.Unmarshal(d.Event.Payload, &event); err != nil {
-		return event, Permanent(fmt.Errorf("decode payload of %s as %T: %w", d.Event.Name, event, err))
-	}
-	return event, nil
 }
 
 // Accepts reports whether the receiver is declared for the event of that name.

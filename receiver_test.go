@@ -168,14 +168,14 @@ func TestReceiverAccepts(t *testing.T) {
 func TestDecodeErrorIsPermanent(t *testing.T) {
 	t.Parallel()
 	for _, payload := range []string{`{"id":"seven"}`, `[]`, `{`, ``} {
-		_, err := waybill.Decode[orderPlaced](deliveryOf(payload))
+		_, err := waybill.Decode[orderPlaced](waybill.NewRegistry(), deliveryOf(payload))
 		if !waybill.IsPermanent(err) {
 			t.Errorf("payload %q: error %v, want a permanent one", payload, err)
 		}
 		wantErrSays(t, err, "decode payload of order.placed as waybill_test.orderPlaced")
 	}
 	var typed *json.UnmarshalTypeError
-	if _, err := waybill.Decode[orderPlaced](deliveryOf(`[]`)); !errors.As(err, &typed) {
+	if _, err := waybill.Decode[orderPlaced](waybill.NewRegistry(), deliveryOf(`[]`)); !errors.As(err, &typed) {
 		t.Errorf("error %v, want it to wrap what encoding/json said", err)
 	}
 }

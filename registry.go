@@ -65,6 +65,9 @@ func (r *Registry) addTyped(t reflect.Type, receiver Receiver) {
 	} else if receiver.Targets != nil && receiver.Targets.of != t {
 		ok = false
 		r.fail(fmt.Errorf("receiver %q: its targets take a %s, the receiver a %s", receiver.Key, receiver.Targets.of, t))
+	} else if receiver.Due != nil && receiver.Due.of != t {
+		ok = false
+		r.fail(fmt.Errorf("receiver %q: its due time takes a %s, the receiver a %s", receiver.Key, receiver.Due.of, t))
 	}
 	r.mu.Unlock()
 	if ok {

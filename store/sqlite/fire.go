@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waybill-go/waybill"
 )
@@ -41,6 +42,11 @@ func (s *Store) InTx(ctx context.Context, work func(tx *sql.Tx) error) error {
 // Fire records an event, and a delivery for each of its receivers, in the
 // caller's transaction: what becomes of that becomes of them. It returns the
 // event's id. After the commit of a transaction that is not InTx's, call Wake.
+//
+// The event is a declared type, a pointer to one, a waybill.RawEvent, or a
+// waybill.Envelope with one of them. tx is also what targets and due times are given
+// that read in the firing transaction. Under a dedupe key that an event has already it
+// returns waybill.ErrDuplicate and writes nothing; the transaction can go on.
 func (s *Store) Fire(ctx context.Context, tx Tx, event any) (int64, error) {
 	ids, err := s.FireAll(ctx, tx, []any{event})
 	if err != nil {
@@ -67,6 +73,9 @@ func (s *Store) FireAll(ctx context.Context, tx Tx, events []any) ([]int64, erro
 		}
 		plans[i] = plan
 	}
+	if err := checkKeys(ctx, tx, plans); err != nil {
+		return nil, fmt.Errorf("fire %s: %w", names(plans), err)
+	}
 	now := s.now()
 	ids := make([]int64, 0, len(plans))
 	for chunk := range slices.Chunk(plans, eventsPerInsert) {
@@ -79,33 +88,66 @@ func (s *Store) FireAll(ctx context.Context, tx Tx, events []any) ([]int64, erro
 	if err := insertDeliveries(ctx, tx, plans, ids, now); err != nil {
 		return nil, fmt.Errorf("fire %s: %w", names(plans), err)
 	}
-	s.signals.note(s.registry, plans)
+	s.signals.note(s.registry, plans, now)
 	return ids, nil
 }
 
-// Payloads are bound one by one, not as JSON within JSON: they may be large. Five
+// checkKeys looks for dedupe keys that are taken before anything is written. Nobody
+// can take one between the two: the transaction writes what it read, or fails.
+func checkKeys(ctx context.Context, tx Tx, plans []waybill.Plan) error {
+	fired := map[string]bool{}
+	for _, plan := range plans {
+		key := plan.Event.DedupeKey
+		if key == "" {
+			continue
+		}
+		rows, err := tx.QueryContext(ctx, `SELECT id FROM event WHERE dedupe_key = ?`, key)
+		holders, err := collect(rows, err, scanOne[int64])
+		switch {
+		case err != nil:
+			return fmt.Errorf("dedupe key %q: %w", key, err)
+		case len(holders) > 0:
+			return &waybill.DuplicateError{Key: key, EventID: holders[0]}
+		case fired[key]:
+			return &waybill.DuplicateError{Key: key}
+		}
+		fired[key] = true
+	}
+	return nil
+}
+
+// Payloads are bound one by one, not as JSON within JSON: they may be large. Twelve
 // parameters each stay far below SQLite's limit of 32,766.
 const (
 	insertEventsHead = `
-INSERT INTO event (name, version, payload, headers, recorded_at) VALUES `
-	insertEventsRow  = `(?, ?, ?, ?, ?)`
+INSERT INTO event (name, version, payload, headers, recorded_at, dedupe_key, occurred_at,
+       correlation_id, causation_id, suppressed_reason, retention_seconds, delete_when) VALUES `
+	insertEventsRow  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertEventsTail = ` RETURNING id`
 
 	eventsPerInsert = 500
 )
 
 func insertEvents(ctx context.Context, tx Tx, plans []waybill.Plan, now int64) ([]int64, error) {
-	args := make([]any, 0, 5*len(plans))
+	args := make([]any, 0, 12*len(plans))
 	for _, plan := range plans {
-		var headers any
-		if len(plan.Event.Headers) > 0 {
-			text, err := json.Marshal(plan.Event.Headers)
+		event := plan.Event
+		var headers string
+		if len(event.Headers) > 0 {
+			text, err := json.Marshal(event.Headers)
 			if err != nil {
 				return nil, fmt.Errorf("encode headers: %w", err)
 			}
 			headers = string(text)
 		}
-		args = append(args, plan.Event.Name, plan.Event.Version, string(plan.Event.Payload), headers, now)
+		var occurred any
+		if !event.OccurredAt.IsZero() {
+			occurred = event.OccurredAt.UnixMicro()
+		}
+		args = append(args, event.Name, event.Version, string(event.Payload), orNull(headers), now,
+			orNull(event.DedupeKey), occurred,
+			orNull(event.CorrelationID), orNull(event.CausationID), orNull(event.Suppressed),
+			orNull(int64(event.Retention.Keep/time.Second)), orNull(string(event.Retention.Consumed)))
 	}
 	query := insertEventsHead + strings.TrimPrefix(strings.Repeat(", "+insertEventsRow, len(plans)), ", ") + insertEventsTail
 	rows, err := tx.QueryContext(ctx, query, args...)
@@ -121,17 +163,27 @@ func insertEvents(ctx context.Context, tx Tx, plans []waybill.Plan, now int64) (
 	return ids, nil
 }
 
+// orNull is how the zero value, which stands for nothing, is kept.
+func orNull[T comparable](value T) any {
+	var nothing T
+	if value == nothing {
+		return nil
+	}
+	return value
+}
+
 const insertDeliveriesSQL = `
 INSERT INTO delivery (event_id, receiver, target, target_digest, max_attempts, available_at, due_at)
-SELECT value ->> 0, value ->> 1, value ->> 2, unhex(value ->> 3), value ->> 4, ?2, ?2
+SELECT value ->> 0, value ->> 1, value ->> 2, unhex(value ->> 3), value ->> 4, value ->> 5, value ->> 5
   FROM json_each(?1) ORDER BY key`
 
 func insertDeliveries(ctx context.Context, tx Tx, plans []waybill.Plan, ids []int64, now int64) error {
-	var rows [][5]any
+	var rows [][6]any
 	for i, plan := range plans {
 		for _, d := range plan.Deliveries {
 			digest := waybill.TargetDigest(d.Target)
-			rows = append(rows, [5]any{ids[i], d.Receiver, d.Target, hex.EncodeToString(digest[:]), d.MaxAttempts})
+			due := max(now, int64(waybill.StampOf(d.DueAt)))
+			rows = append(rows, [6]any{ids[i], d.Receiver, d.Target, hex.EncodeToString(digest[:]), d.MaxAttempts, due})
 		}
 	}
 	if len(rows) == 0 {
@@ -141,7 +193,7 @@ func insertDeliveries(ctx context.Context, tx Tx, plans []waybill.Plan, ids []in
 	if err != nil {
 		return fmt.Errorf("encode deliveries: %w", err)
 	}
-	_, err = tx.ExecContext(ctx, insertDeliveriesSQL, string(encoded), now)
+	_, err = tx.ExecContext(ctx, insertDeliveriesSQL, string(encoded))
 	return err
 }
 

@@ -55,7 +55,7 @@ func (s *signals) during(work func() error) (lanes []string, err error) {
 
 // note adds the lanes of what was fired to those of the transaction at hand. One that
 // is the caller's own is followed by a Wake of the caller's.
-func (s *signals) note(reg *waybill.Registry, plans []waybill.Plan) {
+func (s *signals) note(reg *waybill.Registry, plans []waybill.Plan, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fired == nil {
@@ -63,6 +63,9 @@ func (s *signals) note(reg *waybill.Registry, plans []waybill.Plan) {
 	}
 	for _, plan := range plans {
 		for _, d := range plan.Deliveries {
+			if int64(waybill.StampOf(d.DueAt)) > now {
+				continue // a wake would find nothing; the poll finds it when it is due
+			}
 			if receiver, ok := reg.Receiver(d.Receiver); ok {
 				s.fired[receiver.Lane] = true
 			}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/waybill-go/waybill"
 )
@@ -97,7 +98,9 @@ func stampTakes(ctx context.Context, tx *sql.Tx, taken []*waybill.Delivery, by s
 }
 
 const eventSQL = `
-SELECT id, name, version, payload, headers, recorded_at FROM event WHERE id = ?1`
+SELECT id, name, version, payload, headers, recorded_at,
+       COALESCE(occurred_at, recorded_at), COALESCE(correlation_id, CAST(id AS TEXT)), COALESCE(causation_id, 0)
+  FROM event WHERE id = ?1`
 
 // attachEvents gives every delivery its event; those of one event share it.
 func attachEvents(ctx context.Context, tx *sql.Tx, deliveries []*waybill.Delivery) error {
@@ -130,10 +133,12 @@ func scanEvent(row *sql.Row, into **waybill.Event) error {
 	event := new(waybill.Event)
 	var headers []byte
 	var recorded waybill.Stamp
-	if err := row.Scan(&event.ID, &event.Name, &event.Version, &event.Payload, &headers, &recorded); err != nil {
+	var occurred int64
+	if err := row.Scan(&event.ID, &event.Name, &event.Version, &event.Payload, &headers, &recorded,
+		&occurred, &event.CorrelationID, &event.CausationID); err != nil {
 		return err
 	}
-	event.RecordedAt = recorded.Time()
+	event.RecordedAt, event.OccurredAt = recorded.Time(), time.UnixMicro(occurred).UTC()
 	event.Headers = waybill.DecodeHeaders(headers)
 	*into = event
 	return nil

@@ -91,6 +91,9 @@ func Run(t *testing.T, open Open) {
 		cases []testCase
 	}{
 		{"Fire", open, fireCases},
+		{"Facts", open, factCases},
+		{"Dedupe", open, dedupeCases},
+		{"Due", open, dueCases},
 		{"Claim", open, claimCases},
 		{"Lapsed", open, lapsedCases},
 		{"Hold", open, holdCases},

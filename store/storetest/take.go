@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,7 @@ var takeCases = []testCase{
 		recorded := d.Event.RecordedAt
 		equal(b, "event", *d.Event, waybill.Event{
 			ID: event, Name: parcelEvent, Version: 1, Payload: []byte(`{"n":7,"note":"fragile"}`), RecordedAt: recorded,
+			OccurredAt: recorded, CorrelationID: strconv.FormatInt(event, 10),
 		})
 		d.Event = nil
 		equal(b, "delivery", *d, waybill.Delivery{

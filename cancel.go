@@ -1,0 +1,38 @@
+package waybill
+
+import "errors"
+
+// CancelRequest names deliveries to withdraw before they run: those of the events,
+// narrowed by what else is set. At least one of Events and Deliveries is required.
+type CancelRequest struct {
+	// Events narrows to deliveries of these events. Nil is of any event.
+	Events []int64
+	// Receiver narrows to one receiver's. Empty is any receiver's.
+	Receiver string
+	// Deliveries narrows to these deliveries. Nil is any of the events'.
+	Deliveries []int64
+}
+
+// Validate refuses a request that names nothing: it would mean everything.
+func (r CancelRequest) Validate() error {
+	if r.Events == nil && r.Deliveries == nil {
+		return errors.New("cancel: name the events, or the deliveries, to cancel")
+	}
+	return nil
+}
+
+// CancelResult is what became of the deliveries that were named and still owed.
+type CancelResult struct {
+	// Cancelled deliveries are settled: no relay claims them, and a message of them that
+	// is still about is refused.
+	Cancelled int
+	// InFlight ones are claimed: they are in a queue, or run, and are left to it. A
+	// receiver that must not act on what was withdrawn has to look for itself.
+	InFlight int
+}
+
+// ReopenRequest names settled deliveries that are to be owed again, at once and with
+// all their attempts.
+type ReopenRequest struct {
+	Deliveries []int64
+}
