@@ -32,7 +32,7 @@ func (w *Worker) startFlushers() *flushers {
 	return f
 }
 
-// stop ends the flushers, when nobody hands anything in any more.
+// stop ends the flushers, when the door is shut and nobody is inside.
 func (f *flushers) stop() {
 	close(f.worker.takes.queue)
 	close(f.worker.acks.queue)
@@ -56,7 +56,7 @@ func (w *Worker) await(consumed <-chan error, flushers *flushers) (left int64, e
 	ended := make(chan error, 1)
 	go func() {
 		err := <-consumed
-		w.pending.Wait()
+		w.door.empty()
 		flushers.stop()
 		ended <- err
 	}()

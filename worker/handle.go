@@ -2,22 +2,25 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/waybill-go/waybill"
 )
 
-// handle is what the queue calls for each message: slot → take → run. It returns
-// when the slot is free again. It never asks the queue for another try: once a
-// row is taken, or has refused the copy, the copy is of no more use.
-func (w *Worker) handle(_ context.Context, message waybill.Message) error {
-	w.pending.Add(1)
-	defer w.pending.Done()
+// handle is slot → take → run. It never asks the queue for another try: once a row
+// is taken, or has refused the copy, the copy is of no more use.
+func (w *Worker) handle(ctx context.Context, message waybill.Message) error {
+	if ctx.Err() != nil { // a free slot would be as good a choice below
+		return w.decline(message)
+	}
 	// The slot comes first, so that a row is taken when its run can start and
 	// not when its message was fetched.
 	select {
 	case w.slots <- struct{}{}:
 	case <-w.stopping.Done():
+		return w.decline(message)
+	case <-ctx.Done():
 		return w.decline(message)
 	}
 	if w.stopping.Err() != nil { // the slot came free as the worker stopped
@@ -49,7 +52,7 @@ func (w *Worker) handle(_ context.Context, message waybill.Message) error {
 // have it at once and not after its lease.
 func (w *Worker) decline(message waybill.Message) error {
 	if _, err := w.giveBacks.do(waybill.GiveBack{Message: message}); err != nil {
-		return err
+		return fmt.Errorf("delivery %d was declined and not given back: %w", message.DeliveryID, err)
 	}
 	return nil
 }

@@ -73,6 +73,17 @@ func (l *ledger) row(id int64) ledgerRow {
 	return *l.rows[id-1]
 }
 
+// all returns the rows as they are now, by id.
+func (l *ledger) all() []ledgerRow {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rows := make([]ledgerRow, len(l.rows))
+	for i, row := range l.rows {
+		rows[i] = *row
+	}
+	return rows
+}
+
 func (l *ledger) count(status waybill.Status) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

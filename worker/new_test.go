@@ -32,7 +32,10 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 	}{
 		{"no store", worker.Config{Backend: queue}, "worker: Config.Store is required"},
-		{"no backend", worker.Config{Store: store}, "worker: Config.Backend is required"},
+		{"a middleware that is none", worker.Config{Store: store, Backend: queue, Middleware: []worker.Middleware{through, nil}},
+			"worker: Config.Middleware[1] is nil"},
+		{"a middleware that wraps nothing", worker.Config{Store: store, Backend: queue, Middleware: []worker.Middleware{
+			func(worker.RunFunc) worker.RunFunc { return nil }, through}}, "worker: Config.Middleware[0] returned no RunFunc"},
 		{"negative slots", worker.Config{Store: store, Backend: queue, Slots: -1}, "worker: -1 slots"},
 		{"a negative drain", worker.Config{Store: store, Backend: queue, Drain: -time.Second}, "worker: drain -1s"},
 		{"wrong declarations", worker.Config{Store: newLedger(unsound), Backend: queue}, `receiver "both"`},

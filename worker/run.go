@@ -35,7 +35,7 @@ func (w *Worker) perform(taken waybill.Taken) {
 
 	w.unacked <- struct{}{} // before the slot is free: this bounds what piles up
 	<-w.slots
-	w.pending.Go(func() {
+	w.door.working.Go(func() {
 		defer func() { <-w.unacked }()
 		w.finish(r)
 	})
@@ -74,7 +74,7 @@ func (w *Worker) call(r *run, lease *waybill.Lease) {
 	if r.receiver.Transactional() {
 		w.callTx(ctx, r)
 	} else {
-		r.err = r.receiver.Call(ctx, nil, r.delivery)
+		r.err = w.attempt(ctx, r, nil)
 	}
 	if r.err != nil && ctx.Err() != nil {
 		cause := context.Cause(ctx)
@@ -89,11 +89,28 @@ func (w *Worker) callTx(ctx context.Context, r *run) {
 	r.unrun = true
 	landed, err := w.txStore.RunTx(ctx, success, func(ctx context.Context, tx any) error {
 		r.unrun = false
-		return r.receiver.Call(ctx, tx, r.delivery)
+		return w.attempt(ctx, r, tx)
 	})
 	r.err = err
 	r.settled = err == nil && landed
 	r.lost = err == nil && !landed
+}
+
+// attempt calls the receiver, and what is wrapped around it, on a goroutine of its own:
+// one that ends its goroutine ends that one, and neither the slot nor the queue's.
+func (w *Worker) attempt(ctx context.Context, r *run, tx any) error {
+	receiver := r.receiver
+	if w.wrapped != nil {
+		ctx = context.WithValue(ctx, innermostKey{}, &innermost{receiver, tx})
+		receiver, tx = w.wrapped, nil
+	}
+	outcome := make(chan error, 1)
+	go func() {
+		err := waybill.ErrGoexit
+		defer func() { outcome <- err }()
+		err = receiver.Call(ctx, tx, r.delivery)
+	}()
+	return <-outcome
 }
 
 func (w *Worker) beat(d *waybill.Delivery, err error) {

@@ -33,9 +33,11 @@ const (
 	returnGrace  = 2 * time.Second      // for a receiver to return once it was cancelled
 )
 
-// Config configures a Worker. Store and Backend are required.
+// Config configures a Worker. Store is required.
 type Config struct {
-	Store   waybill.Store
+	Store waybill.Store
+	// Backend brings messages. Defaults to none: the worker runs what Deliver is
+	// given, and nothing else.
 	Backend waybill.Consumer
 	// Slots is how many receivers run at the same time. Where some of them run in
 	// transactions, a store with fewer connections than Slots and one more is
@@ -47,17 +49,22 @@ type Config struct {
 	// WorkerID replaces host:pid in the worker's owner id. A random part always
 	// follows. Defaults to host:pid.
 	WorkerID string
-	Logger   *slog.Logger // Defaults to slog.Default().
+	// Middleware wraps every run, the first in the list outermost. Defaults to none.
+	Middleware []Middleware
+	// Logger is the worker's, and with a delivery's attributes that of its run: see
+	// waybill.LoggerFrom. Defaults to slog.Default().
+	Logger   *slog.Logger
 	Observer waybill.Observer
 }
 
 // Worker takes, runs and acknowledges deliveries of any lane whose messages its
-// backend brings.
+// backend brings, or Deliver is given.
 type Worker struct {
 	store    waybill.Store
 	txStore  waybill.TxStore // nil unless the store runs receivers in transactions
 	registry *waybill.Registry
-	backend  waybill.Consumer
+	backend  waybill.Consumer  // nil where only Deliver brings messages
+	wrapped  *waybill.Receiver // the middlewares around whichever receiver runs; nil if there are none
 	id       string
 	drain    time.Duration
 	log      *slog.Logger
@@ -74,12 +81,13 @@ type Worker struct {
 
 	taking, recording, givingBack, pausing step // what the flushers are at
 
+	begun    atomic.Bool             // Run was called
+	door     door                    // what every delivery goes through
 	stopping context.Context         // ends when Run's context does: take nothing more
 	runs     context.Context         // ends when the drain is over: every run's parent
 	cutOff   context.CancelCauseFunc // ends runs
 	writes   context.Context         // ends when the worker waits no longer for the store
 	giveUp   context.CancelFunc      // ends writes
-	pending  sync.WaitGroup          // messages being handled, and outcomes on their way to the row
 	noticed  sync.Map                // what was said once already
 }
 
@@ -88,8 +96,6 @@ func New(config Config) (*Worker, error) {
 	switch {
 	case config.Store == nil:
 		return nil, errors.New("worker: Config.Store is required")
-	case config.Backend == nil:
-		return nil, errors.New("worker: Config.Backend is required")
 	case config.Slots < 0:
 		return nil, fmt.Errorf("worker: %d slots: must be positive", config.Slots)
 	case config.Drain < 0:
@@ -115,10 +121,15 @@ func New(config Config) (*Worker, error) {
 		// Outcomes may lag behind the slots, or slots would idle for each
 		// commit; but not without bound, or an outage would pile them up.
 		unacked: make(chan struct{}, max(4*config.Slots, 200)),
+		door:    door{opened: make(chan struct{})},
 	}
 	w.log = config.Logger.With("worker", w.id)
 	w.txStore, _ = config.Store.(waybill.TxStore)
 	if err := w.checkReceivers(); err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	var err error
+	if w.wrapped, err = wrap(config.Middleware); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	return w, nil
@@ -169,21 +180,31 @@ func (w *Worker) ID() string { return w.id }
 // with its row, which waits for its lease; Run's error counts it. Run returns within
 // the drain and four seconds, also while the database does not answer; a queue may
 // need more to close. A Worker runs once.
+//
+// Without a Config.Backend it does the same for what Deliver is given.
 func (w *Worker) Run(ctx context.Context) error {
+	if w.begun.Swap(true) {
+		return errors.New("worker: Run was called before, and a worker runs once: make another")
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	w.stopping = ctx
-	w.runs, w.cutOff = context.WithCancelCause(context.WithoutCancel(ctx))
+	// Every run's logger, to which LoggerFrom adds the delivery.
+	runs := waybill.WithLogger(context.WithoutCancel(ctx), w.log)
+	w.runs, w.cutOff = context.WithCancelCause(runs)
 	defer w.cutOff(waybill.ErrStopping)
 	w.writes, w.giveUp = context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, w.startDrain)
 
 	flushers := w.startFlushers()
-	w.log.Info("worker started", "slots", cap(w.slots))
+	w.door.advance(doorOpen)
+	defer w.door.advance(doorShut) // also where receivers are left behind
+	w.log.Info("worker started", "slots", cap(w.slots), "backend", w.backend != nil)
 	consumed := make(chan error, 1)
 	go func() {
-		consumed <- w.backend.Consume(ctx, cap(w.slots), w.handle)
+		err := w.consume(ctx)
 		stop() // a queue that cannot be consumed ends the worker, drained
+		consumed <- err
 	}()
 	left, err := w.await(consumed, flushers)
 	if left > 0 { // and the flushers with them, until they return after all
@@ -191,4 +212,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.log.Info("worker stopped")
 	return err
+}
+
+// consume brings the backend's messages until ctx ends.
+func (w *Worker) consume(ctx context.Context) error {
+	if w.backend == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return w.backend.Consume(ctx, cap(w.slots), w.Deliver)
 }
