@@ -94,6 +94,12 @@ func harness(t *testing.T, pool *pgxpool.Pool, reg *waybill.Registry, schema str
 		Fire: func(ctx context.Context, tx any, events ...any) ([]int64, error) {
 			return store.FireAll(ctx, tx.(postgres.DB), events)
 		},
+		Cancel: func(ctx context.Context, tx any, request waybill.CancelRequest) (waybill.CancelResult, error) {
+			return store.Cancel(ctx, tx.(postgres.DB), request)
+		},
+		Reopen: func(ctx context.Context, tx any, request waybill.ReopenRequest) ([]int64, error) {
+			return store.Reopen(ctx, tx.(postgres.DB), request)
+		},
 		ExecTx: func(ctx context.Context, tx any, sql string) error {
 			_, err := tx.(postgres.DB).Exec(ctx, path+sql, pgx.QueryExecModeSimpleProtocol)
 			return err

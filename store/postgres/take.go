@@ -58,8 +58,7 @@ RETURNING id, event_id, receiver, target, attempts, starts, max_attempts, due_at
 // takenEventsSQL reads each event of the rows taken by the same transaction
 // once, however many of them share it. now() is the same in both statements.
 const takenEventsSQL = `
-SELECT id, name, version, payload, headers, recorded_at,
-       COALESCE(occurred_at, recorded_at), COALESCE(correlation_id, id::text), COALESCE(causation_id, 0)
+SELECT ` + eventColumns + `
   FROM waybill.event
  WHERE id = ANY(ARRAY(
        SELECT event_id FROM waybill.delivery
@@ -102,18 +101,12 @@ func (t *takenRows) scanDeliveries(rows pgx.Rows) error {
 func (t *takenRows) scanEvents(rows pgx.Rows) error {
 	defer rows.Close()
 	for rows.Next() {
-		var (
-			event   waybill.Event
-			headers []byte
-		)
-		if err := rows.Scan(&event.ID, &event.Name, &event.Version, &event.Payload, &headers, &event.RecordedAt,
-			&event.OccurredAt, &event.CorrelationID, &event.CausationID); err != nil {
+		event, err := scanEvent(rows)
+		if err != nil {
 			return err
 		}
-		event.Headers = waybill.DecodeHeaders(headers)
-		event.RecordedAt, event.OccurredAt = event.RecordedAt.UTC(), event.OccurredAt.UTC()
 		if shared, ok := t.events[event.ID]; ok {
-			*shared = event
+			*shared = *event
 		}
 	}
 	return rows.Err()

@@ -66,7 +66,7 @@ SELECT receiver FROM owed
 func (s *Store) OwedReceivers(ctx context.Context, except []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
-	rows, err := s.reader.QueryContext(ctx, owedReceiversSQL, jsonArray(except))
+	rows, err := s.read().QueryContext(ctx, owedReceiversSQL, jsonArray(except))
 	receivers, err := collect(rows, err, scanOne[string])
 	if err != nil {
 		return nil, fmt.Errorf("find owed receivers: %w", err)

@@ -19,7 +19,7 @@ SELECT id, status, due_at, COALESCE(handed_off_at, 0), COALESCE(taken_at, 0), CO
 func (s *Store) History(ctx context.Context, request waybill.HistoryRequest) ([]waybill.HistoryRow, error) {
 	ctx, cancel := context.WithTimeout(ctx, countTimes*s.callTimeout)
 	defer cancel()
-	all, err := s.reader.QueryContext(ctx, historySQL, orAll(request.Receivers), jsonArray(request.Except))
+	all, err := s.read().QueryContext(ctx, historySQL, orAll(request.Receivers), jsonArray(request.Except))
 	if err != nil {
 		return nil, fmt.Errorf("read the newest rows of a lane: %w", err)
 	}
@@ -58,7 +58,7 @@ SELECT count(*), COALESCE(min(available_at), 0) FROM delivery INDEXED BY deliver
 func (s *Store) Due(ctx context.Context, request waybill.DueRequest) (due waybill.Due, err error) {
 	ctx, cancel := context.WithTimeout(ctx, countTimes*s.callTimeout)
 	defer cancel()
-	err = s.reader.QueryRowContext(ctx, dueCountSQL, s.now(), orAll(request.Receivers), jsonArray(request.Except)).
+	err = s.read().QueryRowContext(ctx, dueCountSQL, s.now(), orAll(request.Receivers), jsonArray(request.Except)).
 		Scan(&due.Rows, &due.Since)
 	if err != nil {
 		return waybill.Due{}, fmt.Errorf("count due rows of a lane: %w", err)

@@ -73,6 +73,15 @@ func (s *signals) note(reg *waybill.Registry, plans []waybill.Plan, now int64) {
 	}
 }
 
+// noteLane adds one lane.
+func (s *signals) noteLane(lane string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fired != nil {
+		s.fired[lane] = true
+	}
+}
+
 // Wake tells the relays of these lanes in this process, of all lanes if none is
 // named, that rows have become due. Call it after the commit of a transaction that
 // fired. Relays of other processes see the new rows of their lanes by themselves,
@@ -81,6 +90,9 @@ func (s *signals) note(reg *waybill.Registry, plans []waybill.Plan, now int64) {
 // Every wake is sent: it costs a look at a map, and signals that a relay has not
 // seen yet are one.
 func (s *Store) Wake(_ context.Context, lanes ...string) {
+	if s.bound != nil {
+		return
+	}
 	s.signals.mu.Lock()
 	defer s.signals.mu.Unlock()
 	for signal, lane := range s.signals.listeners {
@@ -105,6 +117,9 @@ func (s *Store) wakeFired(ctx context.Context, lanes []string) {
 // relays of the lane or any process has committed new rows of it, until ctx ends; it
 // then returns nil. A row whose receiver this process does not know is of any lane.
 func (s *Store) Listen(ctx context.Context, lane string, wake func()) error {
+	if s.bound != nil {
+		return waybill.ErrDeaf // nobody else sees what is fired there
+	}
 	signal := s.signals.add(lane)
 	defer s.signals.remove(signal)
 	watch, err := s.watch(ctx, lane)

@@ -16,12 +16,12 @@ SELECT id, status, claimed_by, COALESCE(claimed_at, 0), receiver, COALESCE(hande
 func (s *Store) Look(ctx context.Context, ids []int64) ([]waybill.RowState, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
-	conn, err := s.reader.Conn(ctx)
+	from, done, err := s.readByID(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look at %d deliveries: %w", len(ids), err)
 	}
-	defer conn.Close()
-	states, err := find(ctx, conn, lookSQL, ids, func(row *sql.Row, r *waybill.RowState) error {
+	defer done()
+	states, err := find(ctx, from, lookSQL, ids, func(row *sql.Row, r *waybill.RowState) error {
 		return row.Scan(&r.ID, &r.Status, &r.Claim.By, &r.Claim.At, &r.Receiver, &r.HandedOffAt, &r.TakenAt)
 	})
 	if err != nil {

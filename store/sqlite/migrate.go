@@ -167,11 +167,11 @@ func (s *Store) applied(ctx context.Context) (map[int64]time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
 	var tables int
-	if err := s.reader.QueryRowContext(ctx, hasVersionsSQL).Scan(&tables); err != nil || tables == 0 {
+	if err := s.read().QueryRowContext(ctx, hasVersionsSQL).Scan(&tables); err != nil || tables == 0 {
 		return nil, err
 	}
 	applied := map[int64]time.Time{}
-	rows, err := s.reader.QueryContext(ctx, versionsSQL)
+	rows, err := s.read().QueryContext(ctx, versionsSQL)
 	_, err = collect(rows, err, func(rows *sql.Rows, version *int64) error {
 		var at time.Time
 		err := rows.Scan(version, &at)

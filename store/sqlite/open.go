@@ -124,6 +124,9 @@ func (s *Store) locked(wait, life context.Context, work func(tx *sql.Tx) error) 
 	case <-wait.Done():
 		return s.notFree(wait)
 	}
+	if s.bound != nil {
+		return s.saved(life, work)
+	}
 	life, release := context.WithCancel(life)
 	defer release()
 	stop := context.AfterFunc(wait, release)

@@ -65,7 +65,7 @@ func (s *Store) Pauses(ctx context.Context) ([]waybill.Pause, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
 	now := s.now()
-	rows, err := s.reader.QueryContext(ctx, pausesSQL, now)
+	rows, err := s.read().QueryContext(ctx, pausesSQL, now)
 	pauses, err := collect(rows, err, func(rows *sql.Rows, pause *waybill.Pause) error { return scanPause(rows.Scan, now, pause) })
 	if err != nil {
 		return nil, fmt.Errorf("read the pauses of lanes: %w", err)

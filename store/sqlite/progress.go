@@ -22,7 +22,7 @@ func (s *Store) Progress(ctx context.Context, request waybill.ProgressRequest) (
 	if request.Receivers != nil {
 		receivers = jsonArray(request.Receivers)
 	}
-	err = s.reader.QueryRowContext(ctx, progressSQL, s.now(), receivers, jsonArray(request.Except)).
+	err = s.read().QueryRowContext(ctx, progressSQL, s.now(), receivers, jsonArray(request.Except)).
 		Scan(&progress.HandedOff, &progress.Taken, &progress.Lapsed)
 	if err != nil {
 		return waybill.Progress{}, fmt.Errorf("look at the claimed rows of a lane: %w", err)

@@ -54,6 +54,12 @@ func harness(t *testing.T, path string, reg *waybill.Registry) storetest.Harness
 		Fire: func(ctx context.Context, tx any, events ...any) ([]int64, error) {
 			return store.FireAll(ctx, tx.(*sql.Tx), events)
 		},
+		Cancel: func(ctx context.Context, tx any, request waybill.CancelRequest) (waybill.CancelResult, error) {
+			return store.Cancel(ctx, tx.(*sql.Tx), request)
+		},
+		Reopen: func(ctx context.Context, tx any, request waybill.ReopenRequest) ([]int64, error) {
+			return store.Reopen(ctx, tx.(*sql.Tx), request)
+		},
 		ExecTx: func(ctx context.Context, tx any, query string) error {
 			_, err := tx.(*sql.Tx).ExecContext(ctx, query)
 			return err

@@ -25,7 +25,7 @@ SELECT receiver, status, count(*), min(due_at) FROM delivery
 func (s *Store) Tallies(ctx context.Context) ([]waybill.Tally, error) {
 	ctx, cancel := context.WithTimeout(ctx, countTimes*s.callTimeout)
 	defer cancel()
-	rows, err := s.reader.QueryContext(ctx, talliesSQL)
+	rows, err := s.read().QueryContext(ctx, talliesSQL)
 	tallies, err := collect(rows, err, func(rows *sql.Rows, t *waybill.Tally) error {
 		return rows.Scan(&t.Receiver, &t.Status, &t.Rows, &t.OldestDue)
 	})
@@ -48,7 +48,7 @@ SELECT receiver,
 func (s *Store) InFlight(ctx context.Context) ([]waybill.InFlight, error) {
 	ctx, cancel := context.WithTimeout(ctx, countTimes*s.callTimeout)
 	defer cancel()
-	rows, err := s.reader.QueryContext(ctx, inFlightSQL)
+	rows, err := s.read().QueryContext(ctx, inFlightSQL)
 	inFlight, err := collect(rows, err, func(rows *sql.Rows, n *waybill.InFlight) error {
 		return rows.Scan(&n.Receiver, &n.Waiting, &n.OldestHandedOff, &n.Running, &n.OldestTaken, &n.GivenBack)
 	})
@@ -70,7 +70,7 @@ SELECT receiver, (SELECT name FROM event WHERE id = event_id) AS name, count(*)
 func (s *Store) OwedEvents(ctx context.Context) ([]waybill.OwedEvent, error) {
 	ctx, cancel := context.WithTimeout(ctx, countTimes*s.callTimeout)
 	defer cancel()
-	rows, err := s.reader.QueryContext(ctx, owedEventsSQL)
+	rows, err := s.read().QueryContext(ctx, owedEventsSQL)
 	owed, err := collect(rows, err, func(rows *sql.Rows, o *waybill.OwedEvent) error {
 		return rows.Scan(&o.Receiver, &o.Event, &o.Rows)
 	})

@@ -71,7 +71,7 @@ type Store struct {
 	path        string
 	registry    *waybill.Registry
 	callTimeout time.Duration
-	clockOffset atomic.Int64 // a time.Duration
+	clockOffset *atomic.Int64 // a time.Duration; shared with the stores that Within made
 	logger      *slog.Logger
 
 	// turn is held by whoever writes or waits for the file's lock: writers of
@@ -80,6 +80,7 @@ type Store struct {
 	turn    chan struct{}
 	writer  *sql.DB // one connection
 	reader  *sql.DB // a few; of an in-memory database, the writer's
+	bound   *sql.Tx // the transaction in which everything is done; see Within
 	signals signals
 
 	steps []waybill.Migration // of the schema, none of them applied
@@ -139,7 +140,7 @@ func New(config Config) (*Store, error) {
 	}
 	s := &Store{
 		path: config.Path, registry: config.Registry, callTimeout: config.CallTimeout,
-		logger: config.Logger, turn: make(chan struct{}, 1),
+		logger: config.Logger, turn: make(chan struct{}, 1), clockOffset: new(atomic.Int64),
 	}
 	s.SetClockOffset(config.ClockOffset)
 	var err error
@@ -154,6 +155,9 @@ func New(config Config) (*Store, error) {
 
 // Close closes the file. Calls that run have to end first.
 func (s *Store) Close() error {
+	if s.bound != nil {
+		return nil // it is its caller's transaction that ends
+	}
 	if s.reader == s.writer {
 		return s.writer.Close()
 	}
@@ -168,6 +172,9 @@ func (s *Store) Registry() *waybill.Registry { return s.registry }
 // SetClockOffset sets what is added to the machine's clock from now on, for
 // tests of what time does to rows.
 func (s *Store) SetClockOffset(offset time.Duration) { s.clockOffset.Store(int64(offset)) }
+
+// ClockOffset returns what is added to the machine's clock.
+func (s *Store) ClockOffset() time.Duration { return time.Duration(s.clockOffset.Load()) }
 
 // now is the store's clock, in microseconds. What writes reads it under the write
 // lock, so that stamps are in the order of the writes.

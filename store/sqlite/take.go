@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/waybill-go/waybill"
 )
@@ -98,8 +97,7 @@ func stampTakes(ctx context.Context, tx *sql.Tx, taken []*waybill.Delivery, by s
 }
 
 const eventSQL = `
-SELECT id, name, version, payload, headers, recorded_at,
-       COALESCE(occurred_at, recorded_at), COALESCE(correlation_id, CAST(id AS TEXT)), COALESCE(causation_id, 0)
+SELECT ` + eventColumns + `
   FROM event WHERE id = ?1`
 
 // attachEvents gives every delivery its event; those of one event share it.
@@ -112,7 +110,7 @@ func attachEvents(ctx context.Context, tx *sql.Tx, deliveries []*waybill.Deliver
 			ids = append(ids, d.Event.ID)
 		}
 	}
-	read, err := find(ctx, tx, eventSQL, ids, scanEvent)
+	read, err := find(ctx, tx, eventSQL, ids, func(row *sql.Row, into **waybill.Event) error { return scanEvent(row, into) })
 	if err != nil {
 		return fmt.Errorf("events: %w", err)
 	}
@@ -126,20 +124,5 @@ func attachEvents(ctx context.Context, tx *sql.Tx, deliveries []*waybill.Deliver
 		}
 		d.Event = event
 	}
-	return nil
-}
-
-func scanEvent(row *sql.Row, into **waybill.Event) error {
-	event := new(waybill.Event)
-	var headers []byte
-	var recorded waybill.Stamp
-	var occurred int64
-	if err := row.Scan(&event.ID, &event.Name, &event.Version, &event.Payload, &headers, &recorded,
-		&occurred, &event.CorrelationID, &event.CausationID); err != nil {
-		return err
-	}
-	event.RecordedAt, event.OccurredAt = recorded.Time(), time.UnixMicro(occurred).UTC()
-	event.Headers = waybill.DecodeHeaders(headers)
-	*into = event
 	return nil
 }

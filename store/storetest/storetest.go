@@ -20,6 +20,8 @@ type Store interface {
 	waybill.TxClaimer
 	waybill.StatusReader
 	waybill.HistoryReader
+	waybill.EventReader
+	waybill.Hastener
 }
 
 // Harness is a store on a migrated database that is its own, and the ways to
@@ -37,6 +39,9 @@ type Harness struct {
 	InTx func(ctx context.Context, f func(tx any) error) error
 	// Fire fires events in such a transaction, in one call.
 	Fire func(ctx context.Context, tx any, events ...any) ([]int64, error)
+	// Cancel and Reopen do what the store's own methods do, in such a transaction.
+	Cancel func(ctx context.Context, tx any, request waybill.CancelRequest) (waybill.CancelResult, error)
+	Reopen func(ctx context.Context, tx any, request waybill.ReopenRequest) ([]int64, error)
 	// ExecTx runs a statement in a transaction: one of InTx, RunTx or ClaimTx.
 	ExecTx func(ctx context.Context, tx any, sql string) error
 	// Wake wakes the relays of these lanes, of all if none is named. The store must
@@ -109,6 +114,10 @@ func Run(t *testing.T, open Open) {
 		{"JointLapsed", jointly(open), lapsedCases},
 		{"JointHold", jointly(open), holdCases},
 		{"JointExtend", jointly(open), extendCases},
+		{"Cancel", open, cancelCases},
+		{"Reopen", open, reopenCases},
+		{"Hasten", open, hastenCases},
+		{"Events", open, eventsCases},
 		{"Pause", open, pauseCases},
 		{"Status", open, statusCases},
 		{"History", open, historyCases},

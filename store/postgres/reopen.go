@@ -1,0 +1,55 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waybill-go/waybill"
+)
+
+// The claim stays on the row: claimed_at only ever grows, so that no message from
+// before can match again.
+const reopenSQL = `
+UPDATE waybill.delivery
+   SET status = 'pending', attempts = 0, starts = 0, available_at = now(), due_at = now(),
+       lease_expires_at = NULL, handed_off_at = NULL, taken_at = NULL, last_error = '', settled_at = NULL
+ WHERE id = ANY(ARRAY(
+       SELECT id FROM waybill.delivery
+        WHERE id = ANY($1::bigint[]) AND status IN ('succeeded', 'dead', 'orphaned', 'cancelled')
+        ORDER BY id FOR UPDATE))
+   AND status IN ('succeeded', 'dead', 'orphaned', 'cancelled')
+RETURNING id, receiver`
+
+// Reopen has settled deliveries owed again, at once and with all their attempts, in
+// the caller's transaction. It returns the ids of those that it reopened; what is owed
+// stays as it is. What a receiver did for the delivery before it will do again.
+//
+// The time is bounded by ctx alone, like that of the caller's other statements.
+func (s *Store) Reopen(ctx context.Context, tx DB, request waybill.ReopenRequest) ([]int64, error) {
+	if len(request.Deliveries) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, s.sql(reopenSQL), pgx.QueryExecModeCacheDescribe, request.Deliveries)
+	if err != nil {
+		return nil, fmt.Errorf("reopen %d deliveries: %w", len(request.Deliveries), err)
+	}
+	var (
+		ids      []int64
+		lanes    = map[string]bool{}
+		id       int64
+		receiver string
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&id, &receiver}, func() error {
+		ids = append(ids, id)
+		if r, ok := s.registry.Receiver(receiver); ok {
+			lanes[r.Lane] = true
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reopen %d deliveries: %w", len(request.Deliveries), err)
+	}
+	inProgress.note(s.schema, tx, lanes)
+	return ids, nil
+}

@@ -1,0 +1,44 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/waybill-go/waybill"
+)
+
+// The claim stays on the row: claimed_at only ever grows, so that no message from
+// before can match again.
+const reopenSQL = `
+UPDATE delivery
+   SET status = 'pending', attempts = 0, starts = 0, available_at = ?1, due_at = ?1,
+       lease_expires_at = NULL, handed_off_at = NULL, taken_at = NULL, last_error = '', settled_at = NULL
+ WHERE id IN (SELECT value FROM json_each(?2)) AND status IN ('succeeded', 'dead', 'orphaned', 'cancelled')
+RETURNING id, receiver`
+
+// Reopen has settled deliveries owed again, at once and with all their attempts, in
+// the caller's transaction. It returns the ids of those that it reopened; what is owed
+// stays as it is. What a receiver did for the delivery before it will do again.
+func (s *Store) Reopen(ctx context.Context, tx Tx, request waybill.ReopenRequest) ([]int64, error) {
+	if len(request.Deliveries) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.QueryContext(ctx, reopenSQL, s.now(), orAllIDs(request.Deliveries))
+	type reopened struct {
+		id       int64
+		receiver string
+	}
+	all, err := collect(rows, err, func(rows *sql.Rows, into *reopened) error { return rows.Scan(&into.id, &into.receiver) })
+	if err != nil {
+		return nil, fmt.Errorf("reopen %d deliveries: %w", len(request.Deliveries), err)
+	}
+	ids := make([]int64, len(all))
+	for i, one := range all {
+		ids[i] = one.id
+		if receiver, ok := s.registry.Receiver(one.receiver); ok {
+			s.signals.noteLane(receiver.Lane)
+		}
+	}
+	return ids, nil
+}
