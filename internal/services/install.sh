@@ -15,16 +15,32 @@ postgres_bin() {
 # it only as its own user and with the distribution's settings.
 rabbitmq_bin=/usr/lib/rabbitmq/bin/rabbitmq-server
 
+has_compiler() { { command -v "${CC:-gcc}" && [ -e /usr/include/stdlib.h ]; } >/dev/null; }
+
+# install_spin installs what checks docs/protocol, and nothing else.
+install_spin() {
+	local want=()
+	command -v spin >/dev/null || want+=(spin)
+	has_compiler || want+=(gcc libc6-dev)
+	[ "${#want[@]}" -gt 0 ] || return 0
+	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+		die "missing ${want[*]}: run 'apt-get install ${want[*]}' as root"
+	fi
+	apt_install "${want[@]}"
+}
+
 # install_missing SERVER... installs the packages of these servers, of the
 # programs that tests start privately (PostgreSQL, PgBouncer and Redis, wanted even
-# when the shared servers are somebody else's), and the C compiler that
-# go test -race needs. Only a server that is to be started is a must.
+# when the shared servers are somebody else's), the C compiler that go test -race
+# needs, and Spin, which checks docs/protocol. Only a server that is to be started is
+# a must.
 install_missing() {
 	local must=() want=()
 	[ -n "$(postgres_bin)" ] || want+=(postgresql)
 	command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || want+=(pgbouncer)
 	command -v redis-server >/dev/null || want+=(redis-server)
-	{ command -v "${CC:-gcc}" && [ -e /usr/include/stdlib.h ]; } >/dev/null || want+=(gcc libc6-dev)
+	has_compiler || want+=(gcc libc6-dev)
+	command -v spin >/dev/null || want+=(spin)
 	case " $* " in *" postgres "*) [ -n "$(postgres_bin)" ] || must+=(postgresql) ;; esac
 	case " $* " in *" redis "*) command -v redis-server >/dev/null || must+=(redis-server) ;; esac
 	case " $* " in *" rabbitmq "*) [ -x "$rabbitmq_bin" ] || { must+=(rabbitmq-server) want+=(rabbitmq-server); } ;; esac

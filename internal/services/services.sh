@@ -5,6 +5,7 @@
 #   services.sh up      install what is missing, start what is not running, and
 #                       print three "export NAME=URL" lines on standard output
 #   services.sh stop    stop what "up" started
+#   services.sh spin    install what checks docs/protocol, if it is missing
 #
 # A server named by WAYBILL_TEST_POSTGRES, WAYBILL_TEST_REDIS or
 # WAYBILL_TEST_AMQP is used as it is; nothing is installed or started for it.
@@ -188,5 +189,6 @@ stop() {
 
 case ${1:-} in
 up | stop) "$1" ;;
-*) die "usage: services.sh up|stop" ;;
+spin) install_spin ;;
+*) die "usage: services.sh up|stop|spin" ;;
 esac
