@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // Decode reads a delivery's payload as T. Where the registry declares T with a newer
@@ -24,7 +25,8 @@ func decode[T any](reg *Registry, version int, name string, payload json.RawMess
 	declared, ok := reg.types[reflect.TypeFor[T]()]
 	reg.mu.RUnlock()
 	if ok && declared.upgrade != nil && version < declared.version {
-		if payload, err = declared.upgrade(payload, version); err == nil && len(payload) == 0 {
+		// A copy: an upgrade may write in it, and the payload is shared, or yet to be recorded.
+		if payload, err = declared.upgrade(slices.Clone(payload), version); err == nil && len(payload) == 0 {
 			err = errors.New("the upgrade returned no payload")
 		}
 		if err != nil {
@@ -48,7 +50,7 @@ func (r *Registry) Refuses(receiver *Receiver, event *Event) string {
 	if receiver.Event == AnyEvent { // it gets the payload as it is, with its version
 		return ""
 	}
-	if declared, ok := r.named(event.Name); ok && event.Version > declared.version {
+	if declared, ok := r.declaration(event.Name); ok && event.Version > declared.version {
 		return fmt.Sprintf("event is of version %d, newer than the declared %d: fired by a later release?", event.Version, declared.version)
 	}
 	return ""

@@ -78,7 +78,7 @@ func (r *Registry) declare(t reflect.Type, name string, opts EventOptions) {
 			return
 		}
 	}
-	r.types[t] = declared
+	r.types[t], r.named[name] = declared, declared
 }
 
 func validateEvent(t reflect.Type, name string, opts EventOptions) error {
@@ -104,16 +104,12 @@ func validateEvent(t reflect.Type, name string, opts EventOptions) error {
 	return opts.Retention.validate()
 }
 
-// named returns the declaration under a name, if a Go type has it.
-func (r *Registry) named(name string) (eventType, bool) {
+// declaration returns what is declared under a name, if a Go type has it.
+func (r *Registry) declaration(name string) (eventType, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, declared := range r.types {
-		if declared.name == name {
-			return declared, true
-		}
-	}
-	return eventType{}, false
+	declared, ok := r.named[name]
+	return declared, ok
 }
 
 // encode turns a fired value into its recorded form. A pointer fires what it
@@ -151,6 +147,9 @@ func (r *Registry) encode(event any) (RawEvent, error) {
 	payload, err := json.Marshal(value.Addr().Interface())
 	if err != nil {
 		return RawEvent{}, fmt.Errorf("fire %s: encode payload: %w", declared.name, err)
+	}
+	if !utf8.Valid(payload) { // the encoder passes on what a MarshalJSON returned
+		return RawEvent{}, fmt.Errorf("fire %s: the payload of %s is not UTF-8", declared.name, value.Type())
 	}
 	return RawEvent{Name: declared.name, Version: declared.version, Payload: payload}, nil
 }
@@ -222,4 +221,12 @@ func validateName(what, name string) error {
 // storable reports whether every store can keep the text.
 func storable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
+}
+
+// NameOf returns the name that T is declared by, false if it is not declared.
+func NameOf[T any](reg *Registry) (name string, declared bool) {
+	reg.mu.RLock()
+	defer reg.mu.RUnlock()
+	found, declared := reg.types[reflect.TypeFor[T]()]
+	return found.name, declared
 }

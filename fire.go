@@ -52,7 +52,7 @@ func (r *Registry) Plan(ctx context.Context, tx any, event any) (Plan, error) {
 		return Plan{}, err
 	}
 	plan := Plan{Event: PlannedEvent{RawEvent: raw}}
-	if declared, ok := r.named(raw.Name); ok {
+	if declared, ok := r.declaration(raw.Name); ok {
 		plan.Event.Retention = declared.retention
 	}
 	if err := causedBy(ctx, &plan.Event); err != nil {

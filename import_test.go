@@ -44,6 +44,7 @@ var (
 		"metrics":             {modulePath, "github.com/prometheus/client_golang/..."},
 		"sizing":              {modulePath, modulePath + "/sizing/window"},
 		"sizing/window":       nil,
+		"waybilltest":         {modulePath, modulePath + "/relay", modulePath + "/worker", modulePath + "/store/sqlite"},
 		"internal/admin":      {modulePath},
 		"internal/fault":      {modulePath},
 		"internal/logtest":    nil,
@@ -51,7 +52,7 @@ var (
 		"internal/sqlitetest": {modulePath, modulePath + "/store/sqlite"},
 	}
 	// support is what tests share, and nothing else may rest on.
-	support = []string{"internal/fault", "internal/logtest", "internal/poll", "internal/services", "internal/sqlitetest"}
+	support = []string{"waybilltest", "internal/fault", "internal/logtest", "internal/poll", "internal/services", "internal/sqlitetest"}
 	// suites are the conformance suites: no part of any adapter.
 	suites = []string{"store/storetest", "backend/backendtest"}
 	// wiring is where adapters meet: whole programs, and what puts them together.

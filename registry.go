@@ -18,6 +18,7 @@ import (
 type Registry struct {
 	mu        sync.RWMutex
 	types     map[reflect.Type]eventType
+	named     map[string]eventType // the same, by name
 	receivers map[string]*Receiver
 	order     []*Receiver // in order of declaration
 	lanes     map[string]LaneOptions
@@ -26,7 +27,7 @@ type Registry struct {
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
-	return &Registry{types: map[reflect.Type]eventType{}, receivers: map[string]*Receiver{}, lanes: map[string]LaneOptions{}}
+	return &Registry{types: map[reflect.Type]eventType{}, named: map[string]eventType{}, receivers: map[string]*Receiver{}, lanes: map[string]LaneOptions{}}
 }
 
 // Err returns everything that is wrong with the declarations so far, or nil.

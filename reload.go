@@ -14,7 +14,7 @@ func (r *Registry) Clone() *Registry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return &Registry{
-		types: maps.Clone(r.types), receivers: maps.Clone(r.receivers), order: slices.Clone(r.order),
+		types: maps.Clone(r.types), named: maps.Clone(r.named), receivers: maps.Clone(r.receivers), order: slices.Clone(r.order),
 		lanes: maps.Clone(r.lanes), errs: slices.Clone(r.errs),
 	}
 }
@@ -49,6 +49,6 @@ func (r *Registry) Replace(with *Registry) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.types, r.receivers, r.order, r.lanes, r.errs = next.types, next.receivers, next.order, next.lanes, nil
+	r.types, r.named, r.receivers, r.order, r.lanes, r.errs = next.types, next.named, next.receivers, next.order, next.lanes, nil
 	return nil
 }

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -190,4 +191,33 @@ func TestGivesBackTheCopyThatHolds(t *testing.T) {
 			t.Errorf("row %+v, want it given back", r)
 		}
 	}
+}
+
+// A later release has fired what this one cannot read: another worker can.
+func TestEventOfALaterVersionStaysOwed(t *testing.T) {
+	t.Parallel()
+	type parcel struct{}
+	declared := func(version int) *waybill.Registry {
+		reg := waybill.NewRegistry()
+		waybill.Declare[parcel](reg, "parcel.sent", waybill.EventOptions{Version: version})
+		waybill.On(reg, "a", func(context.Context, parcel) error { return nil }, waybill.Options{})
+		return reg
+	}
+	b := newBench(t, declared(3))
+	b.fault.SetRegistry(declared(2))
+	w := b.start(worker.Config{})
+	err := b.store.InTx(t.Context(), func(tx *sql.Tx) error {
+		_, err := b.store.Fire(t.Context(), tx, parcel{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantNil(t, b.queue.give(b.claim()...), 1)
+	r := b.wantRow(1, waybill.Claimed, 0, 0)
+	if r.HandedOff != 0 || r.TakenAt != 0 {
+		t.Errorf("row %+v, want it given back", r)
+	}
+	b.log.Want(t, 1, "level=WARN", "event is of version 3, newer than the declared 2", "receiver=a", "delivery_id=1")
+	w.stop()
 }

@@ -17,9 +17,13 @@ import (
 func (w *Worker) perform(taken waybill.Taken) {
 	d := taken.Delivery
 	receiver, ok := w.registry.Receiver(d.Receiver)
-	if !ok || !receiver.Accepts(d.Event.Name) {
+	refused := "receiver is declared no more"
+	if ok {
+		refused = w.registry.Refuses(receiver, d.Event)
+	}
+	if refused != "" { // another worker, of another release, may know it
 		<-w.slots
-		w.giveBackLater(held(d), "receiver is not declared for the event: renamed?", "receiver", d.Receiver, "event", d.Event.Name)
+		w.giveBackLater(held(d), refused, "receiver", d.Receiver, "event", d.Event.Name, "version", d.Event.Version)
 		return
 	}
 	w.running.Add(1)

@@ -1,0 +1,25 @@
+// Package waybilltest tests receivers, and what fires to them, without a queue: with
+// SQLite in memory it needs no server at all, and on PostgreSQL it reads the same.
+//
+//	func TestReceiptGoesOut(t *testing.T) {
+//		reg, sent := receivers()
+//		store := waybilltest.SQLite(t, reg)
+//		err := store.InTx(t.Context(), func(tx *sql.Tx) error { return placeOrder(t.Context(), store, tx, 42) })
+//		if err != nil {
+//			t.Fatal(err)
+//		}
+//		waybilltest.Drain(t, store)
+//		if got := *sent; len(got) != 1 {
+//			t.Errorf("receipts %v, want one", got)
+//		}
+//	}
+//
+// Drain takes the way that deliveries take in production: relays claim, workers take,
+// run and acknowledge. Only the queue between them is a list, and nobody waits for a
+// backoff. DrainTx does it inside the test's own transaction, which is then rolled
+// back. Fired says what was fired, Run runs one receiver on one event and no database,
+// and Advance moves the store's clock, to what is scheduled for later, say.
+//
+// What fails here fails the test at once, by t.Fatal. A receiver's error does not: it
+// is an outcome, which Drain and Run return.
+package waybilltest
