@@ -1,6 +1,6 @@
 // Package declare reads receivers, and what lanes are apart from them, from a YAML
-// file, for processes that bring no code of their own: the standalone bridge and
-// worker.
+// file: all of them for the standalone bridge and worker, which bring no code of their
+// own, and some beside those written in Go for a team's own program.
 //
 //	receivers:
 //	  - key: crm.sync              # required; what the rows address
@@ -12,28 +12,59 @@
 //	    heartbeat: false           # extends the lease while the receiver runs
 //	    max_attempts: 8            # defaults to 5
 //	    backoff: {base: 2s, cap: 10m}   # these are 2s and 1h by default
-//	    give_up_after: 24h         # how long 429 and 503 may defer it
-//	    http:                      # what runs it: exactly one of http
+//	    give_up_after: 24h         # how long 429, 503 and exit 75 may defer it
+//	    http:                      # what runs it: exactly one of http and exec
 //	      url: https://crm.example.com/hooks/waybill
 //	      method: POST             # or PUT, PATCH; defaults to POST
 //	      headers:
 //	        Authorization: Bearer ${CRM_TOKEN}
+//	  - key: stock.export
+//	    event: stock.counted
+//	    exec:
+//	      command: [export-stock, --format, csv]   # a program and its arguments; no shell
+//	      dir: /var/lib/stock      # defaults to the process's
+//	      env:                     # beside the delivery's facts and PATH, HOME, …
+//	        FTP_PASSWORD: ${FTP_PASSWORD}
+//	      defer_for: 5m            # what exit 75 asks to wait; defaults to 1m
+//	      permanent_exit: [65]     # exit codes that no later attempt can mend
 //	lanes:                         # may be left out, and so may any lane
 //	  crm:
 //	    handoff_lease: 25m         # defaults to each receiver's own lease
 //
-// Each field means what waybill.Options, waybill.LaneOptions and httpreceiver.Config
-// say of it. A lane that stands under lanes exists without receivers, too. A
-// duration has a unit. In http.url and in the values of http.headers, ${NAME} is
-// the environment's variable of that name, so that no secret need stand in the
-// file; $${ is a plain ${.
+// Each field means what waybill.Options, waybill.LaneOptions, httpreceiver.Config and
+// execreceiver.Config say of it. A lane that stands under lanes exists without
+// receivers, too. A duration has a unit. In http.url and in the values of http.headers
+// and exec.env, ${NAME} is the environment's variable of that name, so that no
+// secret need stand in the file; $${ is a plain ${. A command's arguments are as they
+// stand: whoever lists processes can read them, so secrets go into env.
 //
 // A file declares all that is in it or nothing: the error names everything that is
 // wrong with it, one line each, with file, line and field.
+//
+// # Which function
+//
+// An application that only fires calls Load: it needs the receivers of the file, so that
+// a row is written for each, and none of their secrets. What runs receivers calls
+// LoadFor with their sites, and is told of secrets and commands that are missing.
+//
+// # Reading a file again
+//
+// A registry takes a file once: keys are unique. To read it again, read it into a
+// registry of its own and put that in place of the declarations in use. This is what
+// relay and worker do at SIGHUP:
+//
+//	base := reg.Clone() // before the file was read: what is declared in Go
+//	...
+//	next := base.Clone()
+//	if err := declare.LoadFor(next, path, waybill.SiteTask); err != nil {
+//		return err // reg is as it was
+//	}
+//	return reg.Replace(next)
 package declare
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -49,30 +80,30 @@ import (
 // maxFile bounds a declarations file: one that is longer is another file.
 const maxFile = 4 << 20
 
-// Load declares the receivers and lanes of a file.
-func Load(reg *waybill.Registry, path string) error {
-	return LoadFor(reg, path, waybill.SiteTask, waybill.SiteRelay)
-}
+// Load declares the receivers and lanes of a file in a process that runs none of them:
+// an application that fires needs them all, because a row is written for each
+// receiver that it knows and for no other. It needs neither their secrets nor their programs: a
+// variable that is not set is no mistake, nor is a command that is not there. One that runs
+// receivers as well names their sites, with LoadFor.
+func Load(reg *waybill.Registry, path string) error { return LoadFor(reg, path) }
 
-// LoadFor declares what is in a file as Load does, for a process that runs
-// receivers of the given sites only. Where the other ones refer to a variable that is
-// not set, that is no error: a relay needs no secret of what runs on workers.
+// LoadFor declares what is in a file, for a process that runs the receivers of the given
+// sites: waybill.SiteTask in a worker, waybill.SiteRelay in a relay. Those have to be
+// complete: a variable that is not set, or a command that is not there, is a
+// mistake. Of the others it needs neither; if such a one is run all the same, its
+// attempts fail with an error that says what is missing.
 func LoadFor(reg *waybill.Registry, path string, sites ...waybill.Site) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("receivers: %w", err)
 	}
 	defer file.Close()
-	return read(reg, path, file, sites)
+	return Read(reg, path, file, sites...)
 }
 
-// Read declares the receivers and lanes of a file that is open already; name stands
+// Read declares what is in a file that is open already, as LoadFor does; name stands
 // for it in errors.
-func Read(reg *waybill.Registry, name string, in io.Reader) error {
-	return read(reg, name, in, []waybill.Site{waybill.SiteTask, waybill.SiteRelay})
-}
-
-func read(reg *waybill.Registry, name string, in io.Reader, sites []waybill.Site) error {
+func Read(reg *waybill.Registry, name string, in io.Reader, sites ...waybill.Site) error {
 	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
 		return fmt.Errorf("receivers: %w", err)
@@ -208,5 +239,5 @@ func resolve(node *yaml.Node) *yaml.Node {
 
 // runsHere reports whether this process runs receivers of the site.
 func (r *reader) runsHere(site waybill.Site) bool {
-	return slices.Contains(r.sites, site)
+	return slices.Contains(r.sites, cmp.Or(site, waybill.SiteTask))
 }

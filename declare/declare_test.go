@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 func read(t *testing.T, text string) (*waybill.Registry, error) {
 	t.Helper()
 	reg := waybill.NewRegistry()
-	return reg, declare.Read(reg, "r.yaml", strings.NewReader(text))
+	return reg, declare.Read(reg, "r.yaml", strings.NewReader(text), waybill.SiteTask, waybill.SiteRelay)
 }
 
 func TestEveryField(t *testing.T) {
@@ -151,7 +151,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
   - key: one
     event: x
     heartbeat: yes
-    exec: {}
+    ecec: {}
 `)
 	if err == nil {
 		t.Fatal("Read accepts it")
@@ -167,10 +167,10 @@ r.yaml:16: receiver "two": http.url: is missing; say where to send the event
 r.yaml:16: receiver "two": http.urL: unknown field; did you mean url?
 r.yaml:17: receiver "two": http.headers.Authorization: environment variable WAYBILL_DECLARE_NONE is not set
 r.yaml:18: receiver 3: key: is missing; give the receiver a name of its own
-r.yaml:20: receiver "one": http: say what runs the receiver, with exactly one of: http
+r.yaml:20: receiver "one": http: say what runs the receiver, with exactly one of: http, exec
 r.yaml:20: receiver "one": key: line 2 has that key already; every receiver needs its own
 r.yaml:22: receiver "one": heartbeat: yes must be true or false
-r.yaml:23: receiver "one": exec: unknown field; known are key, event, lane, site, lease, timeout, heartbeat, max_attempts, backoff, give_up_after, http`
+r.yaml:23: receiver "one": ecec: unknown field; did you mean exec?`
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
@@ -190,6 +190,7 @@ func TestRefused(t *testing.T) {
 		{"comments only", "# soon\n", "r.yaml:1: the file declares no receivers"},
 		{"an empty list", "\nreceivers: []\n", "r.yaml:2: the file declares no receivers"},
 		{"no value", "receivers:\n", "r.yaml:1: receivers: has no value"},
+		{"two things that run it", "receivers:\n- key: a\n  event: x\n  http: {url: 'http://sink.example'}\n  exec: {command: [sh]}\n", `r.yaml:5: receiver "a": exec: say what runs the receiver, with exactly one of: http, exec`},
 		{"another shape", "- key: a\n", "r.yaml:1: want fields"},
 		{"a receiver that is text", "receivers: [a]", "r.yaml:1: receiver 1: want fields"},
 		{"a mapping of receivers", "receivers:\n  a: {event: x}\n", "r.yaml:1: receivers: want a list"},
@@ -257,8 +258,11 @@ receivers:
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := declare.Load(waybill.NewRegistry(), path); err == nil || !strings.Contains(err.Error(), "WAYBILL_DECLARE_NONE is not set") {
-		t.Errorf("Load: %v, want the variable that is missing", err)
+	for _, sites := range [][]waybill.Site{{waybill.SiteTask}, {waybill.SiteTask, waybill.SiteRelay}} {
+		err := declare.LoadFor(waybill.NewRegistry(), path, sites...)
+		if err == nil || !strings.Contains(err.Error(), "WAYBILL_DECLARE_NONE is not set") {
+			t.Errorf("LoadFor %v: %v, want the variable that is missing", sites, err)
+		}
 	}
 	reg := waybill.NewRegistry()
 	if err := declare.LoadFor(reg, path, waybill.SiteRelay); err != nil {
@@ -267,6 +271,47 @@ receivers:
 	a, _ := reg.Receiver("a")
 	if err := a.Call(context.Background(), nil, &waybill.Delivery{}); err == nil || waybill.IsPermanent(err) {
 		t.Errorf("a receiver without its secret returns %v, want an error that another attempt can mend", err)
+	}
+}
+
+// An application that fires has every receiver and needs nothing of what they need.
+func TestLoadIsForThoseThatFire(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "receivers.yaml")
+	file := `
+receivers:
+- {key: a, event: x, http: {url: 'http://sink.example', headers: {Authorization: '${WAYBILL_DECLARE_NONE}'}}}
+- {key: b, event: x, site: relay, max_attempts: 9, http: {url: 'http://${WAYBILL_DECLARE_EMPTY}'}}
+- {key: c, event: x, exec: {command: [no-such-program], dir: /no/such/dir}}
+- {key: d, event: other, exec: {command: [no-such-program], env: {TOKEN: '${WAYBILL_DECLARE_NONE}'}}}
+`
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reg := waybill.NewRegistry()
+	if err := declare.Load(reg, path); err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	plan, err := reg.Plan(t.Context(), nil, waybill.RawEvent{Name: "x", Payload: []byte("1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, row := range plan.Deliveries {
+		got[row.Receiver] = row.MaxAttempts
+	}
+	if diff := cmp.Diff(map[string]int{"a": 5, "b": 9, "c": 5}, got); diff != "" {
+		t.Errorf("rows that are written (-want +got):\n%s", diff)
+	}
+	for key, want := range map[string]string{"b": "WAYBILL_DECLARE_EMPTY is empty", "c": "/no/such/dir", "d": "WAYBILL_DECLARE_NONE is not set"} {
+		receiver, _ := reg.Receiver(key)
+		if err := receiver.Call(t.Context(), nil, &waybill.Delivery{Event: &waybill.Event{}}); err == nil || !strings.Contains(err.Error(), want) || waybill.IsPermanent(err) {
+			t.Errorf("%s, run all the same, returns %v, want %q in it", key, err, want)
+		}
+	}
+	// What is wrong on any machine is wrong here too.
+	if err := declare.Read(waybill.NewRegistry(), "r.yaml", strings.NewReader("receivers:\n- {key: a, event: x, exec: {command: ['']}}")); err == nil {
+		t.Error("Read accepts a command without a name")
 	}
 }
 
@@ -295,7 +340,7 @@ func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"", "receivers:", "receivers: []", "- a", "receivers: [{key: a, event: '*', http: {url: 'http://x'}}]",
 		"receivers:\n- key: a\n  event: x\n  lease: 1s\n  timeout: 2s\n  heartbeat: true\n  http: {url: 'http://${A}/$${B}', headers: {a: b}}\n",
-		"receivers: &a [*a]", "a: &a {<<: *a}", "receivers: [{key: &k a, *k : b}]", "? [a]\n: b", "receivers:\n- key: !!binary xx", "a: *", "---\n---\n",
+		"receivers: &a [*a]", "a: &a {<<: *a}", "receivers: [{key: &k a, *k : b}]", "? [a]\n: b", "receivers: [{key: a, event: x, exec: {command: [sh, -c, 'x'], env: {A: '${B}'}, permanent_exit: [65]}}]", "receivers: [{key: a, event: x, exec: {command: [~]}}]", "receivers:\n- key: !!binary xx", "a: *", "---\n---\n",
 		"receivers: [{backoff: {base: 1s, base: 2s}}]", "{receivers: [~]}", "\xff", "%YAML 9\n---\n",
 	} {
 		f.Add(seed)

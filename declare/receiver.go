@@ -16,10 +16,10 @@ import (
 type runner func(s *section, receiver waybill.Receiver) func(context.Context, *waybill.Delivery) error
 
 // runners by the name of their section. A receiver has exactly one.
-var runners = map[string]runner{"http": httpRunner}
+var runners = map[string]runner{"http": httpRunner, "exec": execRunner}
 
 var (
-	runnerNames    = []string{"http"}
+	runnerNames    = []string{"http", "exec"}
 	receiverFields = append([]string{"key", "event", "lane", "site", "lease", "timeout", "heartbeat",
 		"max_attempts", "backoff", "give_up_after"}, runnerNames...)
 )
@@ -117,7 +117,11 @@ func (s *section) run(receiver waybill.Receiver) func(context.Context, *waybill.
 		}
 	}
 	if len(found) != 1 {
-		s.fail(runnerNames[0], "say what runs the receiver, with exactly one of: %s", strings.Join(runnerNames, ", "))
+		at := runnerNames[0]
+		if len(found) > 0 {
+			at = found[len(found)-1]
+		}
+		s.fail(at, "say what runs the receiver, with exactly one of: %s", strings.Join(runnerNames, ", "))
 		for _, name := range found {
 			s.take(name)
 		}

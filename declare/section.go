@@ -177,6 +177,27 @@ func (s *section) count(name string) int {
 	return n
 }
 
+// list returns a field that is a list of single values, nil if it is none.
+func (s *section) list(name string) []string {
+	node := s.take(name)
+	if node == nil {
+		return nil
+	}
+	if node.Kind != yaml.SequenceNode {
+		s.fail(name, "want a list, as in [a, b]")
+		return nil
+	}
+	list := make([]string, len(node.Content))
+	for i, item := range node.Content {
+		item = resolve(item)
+		if item.Kind != yaml.ScalarNode || item.ShortTag() == "!!null" {
+			s.fail(name, "item %d has to be one value", i+1)
+		}
+		list[i] = item.Value
+	}
+	return list
+}
+
 func (s *section) flag(name string) bool {
 	text, ok := s.scalar(name)
 	if ok && text != "true" && text != "false" {
