@@ -57,7 +57,7 @@ type Delivery struct {
 	Start       int // how many runs were begun, this one included
 
 	DueAt       time.Time // when the delivery became owed; a backoff never moves it
-	HandedOffAt time.Time // when the relay claimed it for the queue
+	HandedOffAt time.Time // when the relay claimed it for the queue; zero for an eager run, which went through none
 	Claim       Claim     // the claim this run holds
 	Lease       time.Duration
 }

@@ -40,10 +40,11 @@ func (w *Worker) handle(ctx context.Context, message waybill.Message) error {
 		return nil
 	}
 	d := taken.Delivery
-	w.observer.Observe(waybill.Observation{
-		Kind: waybill.ObservedTake, Receiver: d.Receiver, DeliveryID: d.ID,
-		Elapsed: d.Claim.At.Time().Sub(d.HandedOffAt),
-	})
+	seen := waybill.Observation{Kind: waybill.ObservedTake, Receiver: d.Receiver, DeliveryID: d.ID}
+	if !d.HandedOffAt.IsZero() { // an eager one waited in no queue
+		seen.Elapsed = d.Claim.At.Time().Sub(d.HandedOffAt)
+	}
+	w.observer.Observe(seen)
 	w.perform(taken)
 	return nil
 }

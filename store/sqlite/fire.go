@@ -27,15 +27,15 @@ type Tx interface {
 func (s *Store) InTx(ctx context.Context, work func(tx *sql.Tx) error) error {
 	wait, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
-	var lanes []string
+	var fired waybill.Committed
 	err := s.locked(wait, ctx, func(tx *sql.Tx) (err error) {
-		lanes, err = s.signals.during(func() error { return work(tx) })
+		fired, err = s.signals.during(func() error { return work(tx) })
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.wakeFired(ctx, lanes)
+	s.tell(ctx, fired)
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (s *Store) FireAll(ctx context.Context, tx Tx, events []any) ([]int64, erro
 	if err := insertDeliveries(ctx, tx, plans, ids, now); err != nil {
 		return nil, fmt.Errorf("fire %s: %w", names(plans), err)
 	}
-	s.signals.note(s.registry, plans, now)
+	s.signals.note(func(fired *waybill.Committed) { fired.Fired(s.registry, plans, ids, time.UnixMicro(now)) })
 	return ids, nil
 }
 

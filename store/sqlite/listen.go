@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,7 +17,7 @@ const watchEvery = 50 * time.Millisecond
 type signals struct {
 	mu        sync.Mutex
 	listeners map[chan struct{}]string // the lane of each
-	fired     map[string]bool          // the lanes fired to in the transaction at hand; nil without one
+	fired     *waybill.Committed       // what is fired in the transaction at hand; nil without one
 }
 
 func (s *signals) add(lane string) chan struct{} {
@@ -38,47 +37,27 @@ func (s *signals) remove(signal chan struct{}) {
 	delete(s.listeners, signal)
 }
 
-// during returns the lanes that are fired to while work runs. It is called under the
-// write lock: while it is held, nobody else's fire succeeds.
-func (s *signals) during(work func() error) (lanes []string, err error) {
+// during returns what is fired while work runs. It is called under the write lock:
+// while it is held, nobody else's fire succeeds.
+func (s *signals) during(work func() error) (fired waybill.Committed, err error) {
 	s.mu.Lock()
-	s.fired = map[string]bool{}
+	s.fired = new(waybill.Committed)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		lanes = slices.Collect(maps.Keys(s.fired))
-		s.fired = nil
+		fired, s.fired = *s.fired, nil
 	}()
-	return nil, work()
+	return waybill.Committed{}, work()
 }
 
-// note adds the lanes of what was fired to those of the transaction at hand. One that
-// is the caller's own is followed by a Wake of the caller's.
-func (s *signals) note(reg *waybill.Registry, plans []waybill.Plan, now int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fired == nil {
-		return
-	}
-	for _, plan := range plans {
-		for _, d := range plan.Deliveries {
-			if int64(waybill.StampOf(d.DueAt)) > now {
-				continue // a wake would find nothing; the poll finds it when it is due
-			}
-			if receiver, ok := reg.Receiver(d.Receiver); ok {
-				s.fired[receiver.Lane] = true
-			}
-		}
-	}
-}
-
-// noteLane adds one lane.
-func (s *signals) noteLane(lane string) {
+// note adds to what is fired in the transaction at hand. One that is the caller's own
+// is followed by a Wake of the caller's.
+func (s *signals) note(add func(fired *waybill.Committed)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fired != nil {
-		s.fired[lane] = true
+		add(s.fired)
 	}
 }
 
@@ -106,9 +85,9 @@ func (s *Store) Wake(_ context.Context, lanes ...string) {
 	}
 }
 
-// wakeFired wakes the lanes that were fired to in a transaction, nobody if none was.
-func (s *Store) wakeFired(ctx context.Context, lanes []string) {
-	if len(lanes) > 0 {
+// tell tells of what a transaction has fired, now that it is committed.
+func (s *Store) tell(ctx context.Context, fired waybill.Committed) {
+	if lanes := s.commits.Tell(ctx, fired); len(lanes) > 0 {
 		s.Wake(ctx, lanes...)
 	}
 }

@@ -37,7 +37,7 @@ func (s *Store) Reopen(ctx context.Context, tx Tx, request waybill.ReopenRequest
 	for i, one := range all {
 		ids[i] = one.id
 		if receiver, ok := s.registry.Receiver(one.receiver); ok {
-			s.signals.noteLane(receiver.Lane)
+			s.signals.note(func(fired *waybill.Committed) { fired.Lane(receiver.Lane) })
 		}
 	}
 	return ids, nil

@@ -40,9 +40,9 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 	wait, cancel := context.WithTimeout(ctx, s.callTimeout)
 	defer cancel()
 	life := context.WithoutCancel(ctx)
-	var lanes []string
+	var fired waybill.Committed
 	err = s.locked(wait, life, func(tx *sql.Tx) (err error) {
-		if lanes, err = s.signals.during(func() error { return run(ctx, tx) }); err != nil {
+		if fired, err = s.signals.during(func() error { return run(ctx, tx) }); err != nil {
 			return err
 		}
 		finish, cancel := context.WithTimeout(life, s.callTimeout)
@@ -64,6 +64,6 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 	if err != nil {
 		return false, err
 	}
-	s.wakeFired(ctx, lanes)
+	s.tell(ctx, fired)
 	return true, nil
 }

@@ -40,7 +40,7 @@ SELECT receiver,
        count(*) FILTER (WHERE handed_off_at IS NOT NULL AND taken_at IS NULL),
        COALESCE(min(handed_off_at) FILTER (WHERE taken_at IS NULL), 0),
        count(taken_at), COALESCE(min(taken_at), 0),
-       count(*) FILTER (WHERE handed_off_at IS NULL)
+       count(*) FILTER (WHERE handed_off_at IS NULL AND taken_at IS NULL)
   FROM delivery INDEXED BY delivery_claimed WHERE status = 'claimed'
  GROUP BY receiver ORDER BY receiver`
 

@@ -82,6 +82,7 @@ type Store struct {
 	reader  *sql.DB // a few; of an in-memory database, the writer's
 	bound   *sql.Tx // the transaction in which everything is done; see Within
 	signals signals
+	commits waybill.CommitHook
 
 	steps []waybill.Migration // of the schema, none of them applied
 	files fs.FS               // theirs
@@ -91,6 +92,7 @@ var (
 	_ waybill.TxStore      = (*Store)(nil)
 	_ waybill.TxClaimer    = (*Store)(nil)
 	_ waybill.Coalescing   = (*Store)(nil)
+	_ waybill.EagerStore   = (*Store)(nil)
 	_ waybill.StatusReader = (*Store)(nil)
 )
 
