@@ -23,8 +23,11 @@ import (
 //
 // Consumers adds up the slots that Asynq's servers on this queue publish every five
 // seconds, those for Config.Prefetch among them; a worker that serves several lanes
-// counts in each. One that died is counted for ten seconds more. It is unknown as
-// long as Redis, flushed or just started, may have forgotten servers that live.
+// counts in each, as does a team's own server (see Handler) that serves other queues
+// beside this one. One that died is counted for ten seconds more. It is unknown as
+// long as Redis, flushed or just started, may have forgotten servers that live; where
+// a team's own servers use another database of the same Redis, that may be for as long
+// as no Consume runs on the queue.
 //
 // Running is what is out with consumers by Redis's account. It is unknown where that
 // account contradicts the servers: more than they have slots for is left over from
@@ -44,7 +47,7 @@ func (b *Backend) backlog(ctx context.Context) (backlog waybill.Backlog, err err
 	pipe := b.config.Redis.Pipeline()
 	pending, active := pipe.LLen(ctx, b.key("pending")), pipe.LLen(ctx, b.key("active"))
 	next := pipe.LIndex(ctx, b.key("pending"), -1)
-	subscribed := pipe.PubSubNumSub(ctx, b.presence())
+	subscribed := pipe.PubSubNumSub(ctx, b.presence(), everyServer)
 	server := pipe.Info(ctx, "server")
 	if err := execute(ctx, pipe); err != nil {
 		return backlog, err
@@ -56,11 +59,11 @@ func (b *Backend) backlog(ctx context.Context) (backlog waybill.Backlog, err err
 	if backlog.Oldest, err = b.waited(ctx, pending.Val(), next); err != nil {
 		return backlog, err
 	}
-	servers, err := b.published(ctx)
+	servers, published, err := b.published(ctx)
 	if err != nil {
 		return backlog, err
 	}
-	backlog.Consumers = servers.consumers(b.look(ctx, subscribed, server))
+	backlog.Consumers = servers.consumers(b.look(ctx, subscribed, server, published))
 	if active.Err() == nil {
 		backlog.Running = servers.running(active.Val(), backlog.Consumers)
 	}

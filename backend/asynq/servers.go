@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -23,15 +24,15 @@ type servers struct {
 	busy  int64 // slots that were taken when it was published
 }
 
-// published asks for the servers of this queue. It returns nil if Redis refuses to
-// tell, and an error if it does not answer.
-func (b *Backend) published(ctx context.Context) (*servers, error) {
+// published asks for the servers of this queue, and for how many there are of any. It
+// returns nil if Redis refuses to tell, and an error if it does not answer.
+func (b *Backend) published(ctx context.Context) (found *servers, all int, err error) {
 	client := &inspectorClient{UniversalClient: b.config.Redis, ctx: ctx}
 	infos, err := asynq.NewInspectorFromRedisClient(client).Servers()
 	if err = errors.Join(client.err, err); err != nil {
-		return nil, unanswered(err)
+		return nil, 0, unanswered(err)
 	}
-	found := new(servers)
+	found = new(servers)
 	for _, info := range infos {
 		if _, ours := info.Queues[b.queue]; !ours {
 			continue
@@ -44,12 +45,12 @@ func (b *Backend) published(ctx context.Context) (*servers, error) {
 			}
 		}
 	}
-	return found, nil
+	return found, len(infos), nil
 }
 
 // sight is how far Redis can be believed about servers.
 type sight struct {
-	present int           // how many servers are subscribed, as far as is known
+	present int           // how many servers are there for the queue, or may be, as far as is known
 	sure    bool          // none that lives is missing among those
 	up      time.Duration // for how long Redis has run, 0 if it does not say
 }
@@ -79,30 +80,72 @@ func (s *servers) running(active int64, slots waybill.Reading[int64]) (running w
 // presence is the channel that a server of this queue listens to, beside Asynq's
 // own, for nobody to speak on: it is there to be counted. Channels are shared by
 // the databases of a Redis, unlike keys.
-func (b *Backend) presence() string {
+func (b *Backend) presence() string { return everyServer + ":" + b.queue + b.database() }
+
+// everyServer is the channel that every server of Asynq listens to, of whichever queue
+// and database.
+const everyServer = "asynq:cancel"
+
+// database is how a presence ends.
+func (b *Backend) database() string {
 	database := 0
 	if client, ok := b.config.Redis.(*redis.Client); ok {
 		database = client.Options().DB
 	}
-	return "asynq:cancel:" + b.queue + ":" + strconv.Itoa(database)
+	return ":" + strconv.Itoa(database)
 }
 
 // look says how far Redis can be believed. In a cluster each node counts its own
 // subscribers only, and where subscriptions are refused there are none to count.
-func (b *Backend) look(ctx context.Context, subscribed *redis.MapStringIntCmd, server *redis.StringCmd) sight {
+func (b *Backend) look(ctx context.Context, subscribed *redis.MapStringIntCmd, server *redis.StringCmd, published int) sight {
 	seen := sight{up: uptime(server.Val())}
 	if _, ok := b.config.Redis.(*redis.ClusterClient); ok || subscribed.Err() != nil {
 		return seen
 	}
 	seen.present = int(subscribed.Val()[b.presence()])
+	if seen.present > 0 {
+		seen.sure = true
+		return seen
+	}
+	if listening := int(subscribed.Val()[everyServer]); listening > published {
+		seen.present = b.strangers(ctx, listening, published)
+	}
 	seen.sure = seen.present > 0 || b.maySubscribe(ctx)
 	return seen
 }
 
+// strangers returns how many servers are there that no Consume runs, beyond those that
+// are published in this database. A team's own servers (see Handler) listen to no
+// presence, so that any of these may be one of the queue that Redis forgot. It may
+// as well be one of another database, which cannot be seen from here.
+func (b *Backend) strangers(ctx context.Context, listening, published int) int {
+	channels, err := b.config.Redis.PubSubChannels(ctx, everyServer+":*").Result()
+	if err != nil {
+		return listening
+	}
+	counts, err := b.config.Redis.PubSubNumSub(ctx, channels...).Result()
+	if err != nil {
+		return listening
+	}
+	for channel, n := range counts {
+		if strings.HasSuffix(channel, probing) {
+			continue
+		}
+		listening -= int(n)
+		if strings.HasSuffix(channel, b.database()) {
+			published -= int(n)
+		}
+	}
+	return max(listening-max(published, 0), 0)
+}
+
+// probing is how a channel ends that is there for a moment, and no server's.
+const probing = ":probe"
+
 // maySubscribe finds out whether Redis grants subscriptions, on a channel beside the
 // one that is counted.
 func (b *Backend) maySubscribe(ctx context.Context) bool {
-	subscription := b.config.Redis.Subscribe(ctx, b.presence()+":probe")
+	subscription := b.config.Redis.Subscribe(ctx, b.presence()+probing)
 	defer subscription.Close()
 	wait := handshakeTimeout
 	if deadline, ok := ctx.Deadline(); ok { // which the subscription itself ignores
