@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5"
 )
 
 // Check reports whether the schema is the one this release works with. It says
@@ -22,7 +22,7 @@ func (s *Store) Check(ctx context.Context) error {
 		if err := s.checkPooler(ctx); err != nil {
 			return err
 		}
-		return s.pool.QueryRow(ctx, s.sql(`SELECT coalesce(max(version_id), 0) FROM waybill.`+versionTable)).Scan(&version)
+		return s.ask(ctx, `SELECT coalesce(max(version_id), 0) FROM waybill.`+versionTable, &version)
 	})
 	switch {
 	case errors.Is(err, errPooler):
@@ -39,12 +39,19 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
+// ask reads the one row that a statement returns.
+func (s *Store) ask(ctx context.Context, text string, into ...any) error {
+	batch := &pgx.Batch{}
+	batch.Queue(s.sql(text)).QueryRow(func(row pgx.Row) error { return row.Scan(into...) })
+	return s.db.send(ctx, batch)
+}
+
 func newerError(schema string, version, newest int64) error {
 	return fmt.Errorf("postgres: schema %q is at version %d and this binary knows no more than %d: this binary is older than the schema: upgrade it", schema, version, newest)
 }
 
 // isMissing reports whether the schema or its version table is not there.
 func isMissing(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && (pgErr.Code == "42P01" || pgErr.Code == "3F000")
+	code := sqlState(err)
+	return code == "42P01" || code == "3F000"
 }

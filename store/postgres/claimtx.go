@@ -9,7 +9,8 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
-// ClaimTx calls work in a transaction, which is a pgx.Tx, and commits it. Work's
+// ClaimTx calls work in a transaction, which is a pgx.Tx or, of a store over a *sql.DB,
+// a *sql.Tx, and commits it. Work's
 // error rolls all of it back and is returned as it is; so does its panic, which
 // passes through. A transaction that the database undid because of another one is
 // tried again from its start, and work is called again. An error of the commit
@@ -37,12 +38,12 @@ func (s *Store) tryClaimTx(ctx context.Context, work func(ctx context.Context, t
 		return err
 	}
 	defer s.rollBack(ctx, tx)
-	if err := work(ctx, tx, s.in(tx)); err != nil {
+	if err := work(ctx, tx.handle(), s.in(tx)); err != nil {
 		return err
 	}
 	err = ctx.Err() // ended, it would cost the connection, and leave the end to the server
 	if err == nil {
-		err = tx.Commit(ctx)
+		err = tx.commit(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("commit: %w", err)
@@ -60,7 +61,7 @@ type claimer struct {
 func (s *Store) alone() claimer { return claimer{sql: s.sql, send: s.send} }
 
 // in leaves the steps to the commit of a transaction.
-func (s *Store) in(tx pgx.Tx) claimer {
+func (s *Store) in(tx transaction) claimer {
 	return claimer{sql: s.sql, send: func(ctx context.Context, build func(*pgx.Batch)) error {
 		return s.sendIn(ctx, tx, build)
 	}}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waybill-go/waybill"
 )
@@ -47,11 +46,11 @@ func (s *Store) FireAll(ctx context.Context, tx DB, events []any) ([]int64, erro
 	if len(events) == 0 {
 		return nil, nil
 	}
-	rows, err := s.plan(ctx, tx, events)
+	rows, err := s.plan(ctx, knownAs(tx), events)
 	if err != nil {
 		return nil, err
 	}
-	if _, pool := tx.(*pgxpool.Pool); pool && rows.keyed && len(events) > 1 {
+	if rows.keyed && len(events) > 1 && commitsAlone(tx) {
 		return nil, errSeveralKeyed
 	}
 	result, err := tx.Query(ctx, s.sql(rows.statement()), rows.args()...)
@@ -263,52 +262,4 @@ func orNull[T comparable](value T) *T {
 		return nil
 	}
 	return &value
-}
-
-// InTx runs f in a transaction, commits it and then wakes the relays of the lanes
-// that were fired to in it, if any: the way to change something and fire for it in
-// one piece. f's error rolls all of it back and is returned as it is. A wake that
-// fails costs a relay's poll, and never what was committed.
-func (s *Store) InTx(ctx context.Context, f func(tx pgx.Tx) error) error {
-	tx, err := s.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.rollBack(ctx, tx)
-	lanes, err := inProgress.during(s.schema, tx, func() error { return f(tx) })
-	if err != nil {
-		return err
-	}
-	if err := s.within(ctx, tx.Commit); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	s.wakeFired(ctx, lanes)
-	return nil
-}
-
-// within runs f within the time of a call.
-func (s *Store) within(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	return f(ctx)
-}
-
-func (s *Store) begin(ctx context.Context) (tx pgx.Tx, err error) {
-	err = s.within(ctx, func(ctx context.Context) error {
-		tx, err = s.pool.Begin(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("begin: %w", err)
-	}
-	return tx, nil
-}
-
-// rollBack ends a transaction that was not committed, whatever became of ctx, so
-// that its connection returns to the pool.
-func (s *Store) rollBack(ctx context.Context, tx pgx.Tx) {
-	err := s.within(context.WithoutCancel(ctx), tx.Rollback)
-	if err != nil && !isTxDone(err) {
-		s.logger.DebugContext(ctx, "rollback failed; the connection is closed instead", "error", err)
-	}
 }

@@ -67,15 +67,14 @@ func (s *Store) Due(ctx context.Context, request waybill.DueRequest) (due waybil
 	}
 	ctx, cancel := context.WithTimeout(ctx, countTimes*s.timeout)
 	defer cancel()
-	batch := &pgx.Batch{}
-	batch.Queue(byIndex)
+	batch := batchOf(s.plain)
 	batch.Queue(s.sql(dueCountSQL), request.Receivers, except).QueryRow(func(row pgx.Row) error {
 		var since pgtype.Timestamptz
 		err := row.Scan(&due.Rows, &since)
 		due.Since = stampOf(since)
 		return err
 	})
-	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
+	if err := s.db.send(ctx, batch); err != nil {
 		return waybill.Due{}, fmt.Errorf("count due rows of a lane: %w", err)
 	}
 	return due, nil

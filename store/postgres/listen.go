@@ -28,8 +28,8 @@ func (s *Store) probeChannel() string { return s.schema + "_probe" }
 // After a silence of two calls' time it asks the server: one that went away without a
 // word is noticed within three calls' time.
 //
-// Behind a pooler in transaction mode nothing would ever be heard: there the error
-// wraps waybill.ErrDeaf.
+// Behind a pooler in transaction mode nothing would ever be heard, nor over a *sql.DB
+// whose driver is not pgx's: there the error wraps waybill.ErrDeaf.
 func (s *Store) Listen(ctx context.Context, lane string, wake func()) error {
 	err := s.listen(ctx, lane, wake)
 	if ctx.Err() != nil {
@@ -95,9 +95,12 @@ type listener struct {
 func (s *Store) connectListener(ctx context.Context) (*listener, error) {
 	l := &listener{store: s}
 	err := s.within(ctx, func(ctx context.Context) (err error) {
-		l.conn, err = s.connect(ctx)
+		l.conn, err = s.db.connect(ctx)
 		return err
 	})
+	if errors.Is(err, errNotPgx) {
+		return nil, fmt.Errorf("%w: %w: open the *sql.DB with pgx's (github.com/jackc/pgx/v5/stdlib), or poll, with relay.Config.PollOnly", waybill.ErrDeaf, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -106,17 +109,6 @@ func (s *Store) connectListener(ctx context.Context) (*listener, error) {
 		return nil, err
 	}
 	return l, nil
-}
-
-// connect makes a connection like the pool's, outside of it.
-func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
-	pool := s.pool.Config()
-	if pool.BeforeConnect != nil {
-		if err := pool.BeforeConnect(ctx, pool.ConnConfig); err != nil {
-			return nil, err
-		}
-	}
-	return pgx.ConnectConfig(ctx, pool.ConnConfig)
 }
 
 func quote(channel string) string { return pgx.Identifier{channel}.Sanitize() }
@@ -140,7 +132,7 @@ func (l *listener) prove(ctx context.Context) (sent bool, err error) {
 	nonce := rand.Text()
 	sending, cancel := context.WithTimeout(ctx, min(wakeTimeout, l.store.timeout))
 	defer cancel()
-	if _, err := l.store.pool.Exec(sending, `SELECT pg_notify($1, $2)`, l.store.probeChannel(), nonce); err != nil {
+	if err := l.store.notify(sending, l.store.probeChannel(), []string{nonce}); err != nil {
 		return false, err
 	}
 	wait := min(probeWait, l.store.timeout/2)

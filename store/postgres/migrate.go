@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -27,7 +28,9 @@ const versionTable = "schema_version"
 
 // Migrator is a waybill.Migrator on one schema of a database.
 type Migrator struct {
-	pool   *pgxpool.Pool
+	// begin runs work in a transaction that reads what is committed: what others
+	// committed while this one waited for the lock has to be seen.
+	begin  func(ctx context.Context, work func(migration) error) error
 	schema string
 	steps  []step
 }
@@ -41,6 +44,30 @@ func NewMigrator(pool *pgxpool.Pool, schema string) (*Migrator, error) {
 	if pool == nil {
 		return nil, errors.New("postgres: the migrator needs a pool")
 	}
+	return newMigrator(schema, func(ctx context.Context, work func(migration) error) error {
+		return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return work(pgxMigration{tx}) })
+	})
+}
+
+// NewMigratorDB is NewMigrator for a *sql.DB, of whatever driver.
+func NewMigratorDB(db *sql.DB, schema string) (*Migrator, error) {
+	if db == nil {
+		return nil, errors.New("postgres: the migrator needs a *sql.DB")
+	}
+	return newMigrator(schema, func(ctx context.Context, work func(migration) error) error {
+		tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := work(sqlMigration{tx}); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+}
+
+func newMigrator(schema string, begin func(context.Context, func(migration) error) error) (*Migrator, error) {
 	schema, err := schemaName(schema)
 	if err != nil {
 		return nil, err
@@ -49,7 +76,7 @@ func NewMigrator(pool *pgxpool.Pool, schema string) (*Migrator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Migrator{pool: pool, schema: schema, steps: steps}, nil
+	return &Migrator{begin: begin, schema: schema, steps: steps}, nil
 }
 
 // step is one file of migrations.
@@ -90,7 +117,7 @@ var readSteps = sync.OnceValues(func() ([]step, error) {
 // creates the schema if need be. Of several at once each applies what it finds
 // missing when its turn comes.
 func (m *Migrator) Up(ctx context.Context) ([]waybill.Migration, error) {
-	return m.repeat(ctx, func(tx pgx.Tx) (*step, error) {
+	return m.repeat(ctx, func(tx migration) (*step, error) {
 		if err := m.prepare(ctx, tx); err != nil {
 			return nil, err
 		}
@@ -112,7 +139,7 @@ func (m *Migrator) Up(ctx context.Context) ([]waybill.Migration, error) {
 // Down takes the last applied step back.
 func (m *Migrator) Down(ctx context.Context) ([]waybill.Migration, error) {
 	var taken *step
-	return m.repeat(ctx, func(tx pgx.Tx) (*step, error) {
+	return m.repeat(ctx, func(tx migration) (*step, error) {
 		if taken != nil {
 			return nil, nil
 		}
@@ -135,7 +162,11 @@ func (m *Migrator) Down(ctx context.Context) ([]waybill.Migration, error) {
 
 // Status returns every step this release knows, and when it was applied.
 func (m *Migrator) Status(ctx context.Context) ([]waybill.Migration, error) {
-	applied, err := m.applied(ctx, m.pool)
+	var applied map[int64]time.Time
+	err := m.begin(ctx, func(tx migration) (err error) {
+		applied, err = m.applied(ctx, tx)
+		return err
+	})
 	if err != nil && !isMissing(err) {
 		return nil, fmt.Errorf("read the state of schema %q: %w", m.schema, err)
 	}
@@ -170,13 +201,11 @@ INSERT INTO %s (version_id, is_applied) VALUES (0, true);
 // there is nothing to do for it, and returns the steps it moved by. What is missing
 // is looked up under the lock and made under the same one: nothing is held in
 // between, and several migrators need no more than one connection each.
-func (m *Migrator) repeat(ctx context.Context, move func(tx pgx.Tx) (*step, error)) ([]waybill.Migration, error) {
-	// What others committed while this one waited for the lock has to be seen.
-	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+func (m *Migrator) repeat(ctx context.Context, move func(tx migration) (*step, error)) ([]waybill.Migration, error) {
 	var made []waybill.Migration
 	for {
 		var step *step
-		err := pgx.BeginTxFunc(ctx, m.pool, options, func(tx pgx.Tx) (err error) {
+		err := m.begin(ctx, func(tx migration) (err error) {
 			if err := m.exec(ctx, tx, `SELECT pg_advisory_xact_lock($1)`, m.lockKey()); err != nil {
 				return fmt.Errorf("wait for other migrations: %w", err)
 			}
@@ -196,34 +225,27 @@ func (m *Migrator) repeat(ctx context.Context, move func(tx pgx.Tx) (*step, erro
 }
 
 // run runs the statements of a step, whose names are those of the schema.
-func (m *Migrator) run(ctx context.Context, tx pgx.Tx, step *step, statements string) error {
+func (m *Migrator) run(ctx context.Context, tx migration, step *step, statements string) error {
 	script := fmt.Sprintf("SET LOCAL search_path TO \"%s\";\n%s", m.schema, statements)
-	if _, err := tx.Exec(ctx, script, pgx.QueryExecModeSimpleProtocol); err != nil {
+	if err := tx.exec(ctx, script); err != nil {
 		return fmt.Errorf("step %s: %w", step.Name, err)
 	}
 	return nil
 }
 
-// exec runs one statement that names its tables with waybill. before them. It leaves
-// no prepared statement behind, whatever the pool does.
-func (m *Migrator) exec(ctx context.Context, tx pgx.Tx, text string, args ...any) error {
-	_, err := tx.Exec(ctx, m.sql(text), append([]any{pgx.QueryExecModeExec}, args...)...)
-	return err
+// exec runs one statement that names its tables with waybill. before them.
+func (m *Migrator) exec(ctx context.Context, tx migration, text string, args ...any) error {
+	return tx.exec(ctx, m.sql(text), args...)
 }
 
 func (m *Migrator) sql(text string) string {
 	return strings.ReplaceAll(text, "waybill.", `"`+m.schema+`".`)
 }
 
-// querier is a pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // applied returns when each step was applied.
-func (m *Migrator) applied(ctx context.Context, db querier) (map[int64]time.Time, error) {
+func (m *Migrator) applied(ctx context.Context, tx migration) (map[int64]time.Time, error) {
 	applied := map[int64]time.Time{}
-	rows, err := db.Query(ctx, m.sql(`SELECT version_id, tstamp FROM waybill.`+versionTable+` WHERE version_id > 0`), pgx.QueryExecModeExec)
+	rows, err := tx.query(ctx, m.sql(`SELECT version_id, tstamp FROM waybill.`+versionTable+` WHERE version_id > 0`))
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +254,7 @@ func (m *Migrator) applied(ctx context.Context, db querier) (map[int64]time.Time
 		at      time.Time
 	)
 	_, err = pgx.ForEachRow(rows, []any{&version, &at}, func() error {
-		applied[version] = at
+		applied[version] = at.UTC()
 		return nil
 	})
 	return applied, err
@@ -282,7 +304,7 @@ func (m *Migrator) lockKey() int64 {
 
 // prepare creates the schema and its table of versions where they are missing. It
 // asks first: a role that may not create schemas can still bring one up to date.
-func (m *Migrator) prepare(ctx context.Context, tx pgx.Tx) error {
+func (m *Migrator) prepare(ctx context.Context, tx migration) error {
 	exists, err := m.ask(ctx, tx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, m.schema)
 	if err != nil {
 		return err
@@ -296,18 +318,20 @@ func (m *Migrator) prepare(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	table := m.sql("waybill." + versionTable)
-	_, err = tx.Exec(ctx, fmt.Sprintf(versionTableSQL, table, table), pgx.QueryExecModeSimpleProtocol)
-	return err
+	return tx.exec(ctx, fmt.Sprintf(versionTableSQL, table, table))
 }
 
 // isPrepared reports whether the table of versions is there.
-func (m *Migrator) isPrepared(ctx context.Context, tx pgx.Tx) (bool, error) {
+func (m *Migrator) isPrepared(ctx context.Context, tx migration) (bool, error) {
 	return m.ask(ctx, tx, `SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = $2)`, m.schema, versionTable)
 }
 
-func (m *Migrator) ask(ctx context.Context, tx pgx.Tx, text string, args ...any) (yes bool, err error) {
-	err = tx.QueryRow(ctx, text, append([]any{pgx.QueryExecModeExec}, args...)...).Scan(&yes)
-	return yes, err
+func (m *Migrator) ask(ctx context.Context, tx migration, text string, args ...any) (yes bool, err error) {
+	rows, err := tx.query(ctx, text, args...)
+	if err != nil {
+		return false, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
 }
 
 // mark returns all steps, with the time of those that were applied.

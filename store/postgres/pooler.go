@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // A pooler in transaction mode gives each transaction the connection to the server
@@ -27,12 +26,12 @@ func (s *Store) checkPooler(ctx context.Context) error {
 	if err != nil || !pooled {
 		return err
 	}
-	one, err := s.connect(ctx)
+	one, err := s.db.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer one.Close(ctx)
-	two, err := s.connect(ctx)
+	two, err := s.db.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -41,16 +40,24 @@ func (s *Store) checkPooler(ctx context.Context) error {
 }
 
 // isPooled reports whether the pool prepares statements, and a pooler is in between.
-func (s *Store) isPooled(ctx context.Context) (pooled bool, err error) {
-	err = s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
-		if conn.Conn().Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+// What another driver than pgx's prepares is that driver's choice.
+func (s *Store) isPooled(ctx context.Context) (bool, error) {
+	pooled := false
+	err := s.db.borrow(ctx, func(conn *pgx.Conn) error {
+		if conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 			return nil // as the pool's configuration says, or its BeforeConnect
 		}
-		pid, err := backend(ctx, conn.Conn())
-		pooled = err == nil && pid != conn.Conn().PgConn().PID()
+		pid, err := backend(ctx, conn)
+		pooled = err == nil && pid != conn.PgConn().PID()
 		return err
 	})
-	return pooled, err
+	switch {
+	case errors.Is(err, errNotPgx), s.bound:
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return pooled, nil
 }
 
 // statementTries bounds how often a pooler is asked that keeps to one connection.

@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	"errors"
+	"database/sql"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
-// txKind is what OnTx declares and RunTx hands out.
+// txKind is what OnTx declares, and what a store over a pool of pgx hands out.
 const txKind = "pgx.Tx"
 
 // OnTx registers a receiver that runs inside the transaction that records its
@@ -24,7 +24,14 @@ func OnTx[T any](reg *waybill.Registry, key string, run func(ctx context.Context
 }
 
 // TxKind names the type of transaction that RunTx hands out.
-func (s *Store) TxKind() string { return txKind }
+func (s *Store) TxKind() string { return s.db.txKind() }
+
+// OnSQLTx is OnTx for a store over a *sql.DB.
+func OnSQLTx[T any](reg *waybill.Registry, key string, run func(ctx context.Context, tx *sql.Tx, event T) error, opts waybill.Options) {
+	waybill.OnTx(reg, key, sqlTxKind, func(ctx context.Context, tx any, event T) error {
+		return run(ctx, tx.(*sql.Tx), event)
+	}, opts)
+}
 
 // RunTx runs a receiver in a transaction of its own and records the ack in it.
 // Where the claim was lost meanwhile, all of it is rolled back and nothing has
@@ -39,7 +46,7 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 		return false, fmt.Errorf("run delivery %d: %w", ack.DeliveryID, err)
 	}
 	defer s.rollBack(ctx, tx)
-	lanes, err := inProgress.during(s.schema, tx, func() error { return run(ctx, tx) })
+	lanes, err := s.firingIn(tx, func() error { return run(ctx, tx.handle()) })
 	if err != nil {
 		return false, err
 	}
@@ -51,7 +58,7 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 	if !landed {
 		return false, nil
 	}
-	if err := s.within(finish, tx.Commit); err != nil {
+	if err := s.within(finish, tx.commit); err != nil {
 		return false, fmt.Errorf("commit delivery %d: %w", ack.DeliveryID, err)
 	}
 	s.wakeFired(finish, lanes)
@@ -59,7 +66,7 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 }
 
 // ackIn records one outcome in a transaction.
-func (s *Store) ackIn(ctx context.Context, tx pgx.Tx, ack waybill.Ack) (bool, error) {
+func (s *Store) ackIn(ctx context.Context, tx transaction, ack waybill.Ack) (bool, error) {
 	var (
 		succeeded held
 		others    outcomes
@@ -73,6 +80,3 @@ func (s *Store) ackIn(ctx context.Context, tx pgx.Tx, ack waybill.Ack) (bool, er
 	err := s.sendIn(ctx, tx, func(batch *pgx.Batch) { s.queueAcks(batch, succeeded, others, &ids) })
 	return len(ids) > 0, err
 }
-
-// isTxDone reports whether a rollback found nothing to roll back.
-func isTxDone(err error) bool { return errors.Is(err, pgx.ErrTxClosed) }

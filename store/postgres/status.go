@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -18,7 +19,7 @@ const countTimes = 6
 func (s *Store) Now(ctx context.Context) (waybill.Stamp, error) {
 	var now pgtype.Timestamptz
 	err := s.within(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, s.sql(`SELECT now()`)).Scan(&now)
+		return s.ask(ctx, `SELECT now()`, &now)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("ask the database for its clock: %w", err)
@@ -98,21 +99,18 @@ SELECT receiver, (SELECT name FROM waybill.event WHERE id = owed.event_id) AS ev
 // queryOwed is query for a statement that a partial index of owed rows answers. It has
 // no arguments, so that its connection keeps the first plan it made; see byIndex.
 func queryOwed[T any](ctx context.Context, s *Store, text string, scan pgx.RowToFunc[T]) ([]T, error) {
-	return query(ctx, s, text, scan, byIndex)
+	return query(ctx, s, text, scan, s.plain)
 }
 
 // query returns the rows of a statement that counts, after the settings made for it.
 func query[T any](ctx context.Context, s *Store, text string, scan pgx.RowToFunc[T], settings ...string) (counts []T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, countTimes*s.timeout)
 	defer cancel()
-	batch := &pgx.Batch{}
-	for _, setting := range settings {
-		batch.Queue(setting)
-	}
+	batch := batchOf(strings.Join(settings, ""))
 	batch.Queue(s.sql(text)).Query(func(rows pgx.Rows) (err error) {
 		counts, err = pgx.CollectRows(rows, scan)
 		return err
 	})
-	err = s.pool.SendBatch(ctx, batch).Close()
+	err = s.db.send(ctx, batch)
 	return counts, err
 }

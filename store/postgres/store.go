@@ -1,4 +1,5 @@
-// Package postgres keeps Waybill's rows in PostgreSQL 13 or later, through pgx.
+// Package postgres keeps Waybill's rows in PostgreSQL 13 or later, through pgx or, with
+// OpenDB, through database/sql and any driver.
 //
 //	pool, err := pgxpool.New(ctx, url)
 //	store, err := postgres.Open(ctx, pool, reg)
@@ -12,7 +13,8 @@
 // Everything after that is one conditional statement for each step, committed
 // alone, in the order of the files: fire, claim, lapsed, giveback, take, look,
 // extend, ack, runtx; pause stops the claims and takes of a lane. With a queue in the same database, the steps up to its
-// messages can be one transaction: claimtx.
+// messages can be one transaction: claimtx. All of them go through database, whichever
+// it is.
 //
 // Statements name their tables with the schema, so that the connections of the
 // application can be used whatever their search_path is.
@@ -20,6 +22,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,7 +32,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -45,8 +47,11 @@ const (
 // Config configures a Store.
 type Config struct {
 	// Pool is the application's own pool, and stays its own: the store never
-	// closes it. Each call takes one connection for as long as it lasts. Required.
+	// closes it. Each call takes one connection for as long as it lasts. Either it or
+	// DB is required.
 	Pool *pgxpool.Pool
+	// DB is the same through database/sql, with any driver of PostgreSQL; see OpenDB.
+	DB *sql.DB
 	// Registry holds the declared events and receivers. Required.
 	Registry *waybill.Registry
 	// Schema holds the tables. Defaults to "waybill".
@@ -71,12 +76,17 @@ type Config struct {
 
 // Store is a waybill.Store on PostgreSQL. It is safe for use by many goroutines.
 type Store struct {
-	pool     *pgxpool.Pool
+	db       database
 	registry *waybill.Registry
 	schema   string
 	timeout  time.Duration
 	logger   *slog.Logger
-	offset   atomic.Int64 // microseconds; not zero in tests only
+	offset   *atomic.Int64 // microseconds; not zero in tests only
+	bound    bool          // to one transaction; see Within
+
+	// The settings of a transaction that is one call, and of one that others go on
+	// with. There are none where it is the caller's.
+	plain, among string
 
 	wakeInterval time.Duration
 	pollOnly     bool
@@ -93,8 +103,12 @@ var (
 
 // New returns a store and does not reach for the database; see Check.
 func New(config Config) (*Store, error) {
-	if config.Pool == nil {
-		return nil, errors.New("postgres: Config.Pool is required")
+	var db database = pool{config.Pool}
+	switch {
+	case (config.Pool == nil) == (config.DB == nil):
+		return nil, errors.New("postgres: one of Config.Pool and Config.DB is required, and not both")
+	case config.DB != nil:
+		db = sqlDB{config.DB}
 	}
 	if config.Registry == nil {
 		return nil, errors.New("postgres: Config.Registry is required")
@@ -110,8 +124,8 @@ func New(config Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		pool: config.Pool, registry: config.Registry, schema: schema,
-		timeout: config.CallTimeout, logger: config.Logger,
+		db: db, registry: config.Registry, schema: schema,
+		timeout: config.CallTimeout, logger: config.Logger, offset: new(atomic.Int64),
 		wakeInterval: config.WakeInterval, pollOnly: config.PollOnly, waking: newWaking(),
 	}
 	if s.wakeInterval == 0 {
@@ -123,6 +137,10 @@ func New(config Config) (*Store, error) {
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
+	s.plain, s.among = byIndex, byIndex+fmt.Sprintf(abandonedSQL, max(1, s.timeout.Milliseconds()))
+	if config.DB != nil {
+		s.plain = s.among // it is several round trips
+	}
 	s.SetClockOffset(config.ClockOffset)
 	return s, nil
 }
@@ -130,7 +148,11 @@ func New(config Config) (*Store, error) {
 // Open returns a store in the default schema and checks that the schema is the
 // one this release works with.
 func Open(ctx context.Context, pool *pgxpool.Pool, reg *waybill.Registry) (*Store, error) {
-	s, err := New(Config{Pool: pool, Registry: reg})
+	return open(ctx, Config{Pool: pool, Registry: reg})
+}
+
+func open(ctx context.Context, config Config) (*Store, error) {
+	s, err := New(config)
 	if err != nil {
 		return nil, err
 	}
@@ -156,13 +178,17 @@ func schemaName(name string) (string, error) {
 // Registry returns the declarations the store was opened with.
 func (s *Store) Registry() *waybill.Registry { return s.registry }
 
-// Connections returns the size of the pool. A call takes one connection for as long
-// as it lasts, and needs no second one; a listener has its own beside the pool.
-func (s *Store) Connections() int { return int(s.pool.Config().MaxConns) }
+// Connections returns the size of the pool; that of a *sql.DB without a limit is
+// math.MaxInt. A call takes one connection for as long as it lasts, and needs no second
+// one; a listener has its own beside the pool.
+func (s *Store) Connections() int { return s.db.connections() }
 
 // SetClockOffset adds an offset to the database's clock from now on, as this
 // store reads and stamps it. For tests only.
 func (s *Store) SetClockOffset(offset time.Duration) { s.offset.Store(offset.Microseconds()) }
+
+// ClockOffset returns what SetClockOffset has set, in whole microseconds.
+func (s *Store) ClockOffset() time.Duration { return time.Duration(s.offset.Load()) * time.Microsecond }
 
 // sql fits a statement to the schema and the clock. Production text is what
 // stands in the source: another schema replaces the prefix "waybill.", and a
@@ -170,6 +196,11 @@ func (s *Store) SetClockOffset(offset time.Duration) { s.offset.Store(offset.Mic
 func (s *Store) sql(text string) string {
 	if s.schema != DefaultSchema {
 		text = strings.ReplaceAll(text, "waybill.", `"`+s.schema+`".`)
+	}
+	if s.bound {
+		// Within a transaction now() stands still. What is stamped with a clock that goes
+		// on would never become due.
+		text = strings.ReplaceAll(text, "clock_timestamp()", "now()")
 	}
 	if offset := s.offset.Load(); offset != 0 {
 		text = strings.NewReplacer(
@@ -192,46 +223,52 @@ const byIndex = `SELECT set_config('enable_seqscan', 'off', true), set_config('e
 // because of another one changed nothing.
 const maxTries = 5
 
-// send runs the statements of a batch as one transaction in one round trip,
+// send runs the statements of a batch as one transaction, over pgx in one round trip,
 // within the time of a call. build is called again for each try.
 func (s *Store) send(ctx context.Context, build func(*pgx.Batch)) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	for try := 1; ; try++ {
-		batch := &pgx.Batch{}
-		batch.Queue(byIndex)
+		batch := batchOf(s.plain)
 		build(batch)
-		err := s.pool.SendBatch(ctx, batch).Close()
+		err := s.db.send(ctx, batch)
 		if err == nil || try == maxTries || !isConflict(err) {
 			return err
 		}
 	}
 }
 
-// sendIn runs the statements of a batch in a transaction that others go on with, in
-// one round trip, within the time of a call. There is no second try: what the
+// batchOf begins a batch with the settings of its transaction, if it has any.
+func batchOf(settings string) *pgx.Batch {
+	batch := &pgx.Batch{}
+	if settings != "" {
+		batch.Queue(settings)
+	}
+	return batch
+}
+
+// sendIn runs the statements of a batch in a transaction that others go on with, over
+// pgx in one round trip, within the time of a call. There is no second try: what the
 // database undoes is the transaction.
-func (s *Store) sendIn(ctx context.Context, tx pgx.Tx, build func(*pgx.Batch)) error {
+func (s *Store) sendIn(ctx context.Context, tx transaction, build func(*pgx.Batch)) error {
 	return s.within(ctx, func(ctx context.Context) error {
-		batch := &pgx.Batch{}
-		batch.Queue(byIndex)
-		batch.Queue(abandonedSQL, max(1, s.timeout.Milliseconds()))
+		batch := batchOf(s.among)
 		build(batch)
-		return tx.SendBatch(ctx, batch).Close()
+		return tx.send(ctx, batch)
 	})
 }
 
-// abandonedSQL has the server end the transaction when its client is silent for
-// longer than a call may take. The rows it changed are locked until it ends, and a
+// abandonedSQL, which goes on from byIndex, has the server end the transaction when its
+// client is silent for longer than a call may take. The rows it changed are locked until it ends, and a
 // machine that is cut off in the middle of it would keep them from every other
 // relay until the server's TCP gives up: for hours.
-const abandonedSQL = `SELECT set_config('idle_in_transaction_session_timeout', $1::bigint::text, true)`
+const abandonedSQL = `, set_config('idle_in_transaction_session_timeout', '%d', true)`
 
 // isConflict reports whether the database undid a statement for no fault of its
 // own: a deadlock, or a database whose default isolation is stricter than ours.
 func isConflict(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && (pgErr.Code == "40P01" || pgErr.Code == "40001")
+	code := sqlState(err)
+	return code == "40P01" || code == "40001"
 }
 
 // collectIDs adds the ids a statement returns to ids.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"maps"
 	"slices"
 	"sync"
@@ -37,12 +38,19 @@ func (s *Store) Wake(ctx context.Context, lanes ...string) {
 	asked := s.waking.take()
 	if err == nil {
 		defer s.waking.done()
-		_, err = s.pool.Exec(ctx, `SELECT pg_notify($1, lane) FROM unnest($2::text[]) AS lane`, s.channel(), slices.Collect(maps.Keys(asked)))
+		err = s.notify(ctx, s.channel(), slices.Collect(maps.Keys(asked)))
 	}
 	if err != nil {
 		s.waking.forget(asked)
 		s.logger.DebugContext(ctx, "relays were not woken; their poll finds what was fired", "error", err)
 	}
+}
+
+// notify sends notifications on a channel, in a transaction of their own.
+func (s *Store) notify(ctx context.Context, channel string, payloads []string) error {
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload`, channel, payloads)
+	return s.db.send(ctx, batch)
 }
 
 // WakeInterval is for how long one wake of a lane stands for those after it. It is
@@ -144,10 +152,11 @@ var inProgress firing
 
 // firing notes the lanes that are fired to in the transactions of stores. What a
 // transaction fires in comes by many names: itself, a savepoint in it, what a library
-// makes of it. Its connection is the same in all of them.
+// makes of it. Its connection is the same in all of them, where it is pgx's; one of
+// database/sql tells nothing of its own, and goes by itself.
 type firing struct {
 	mu   sync.Mutex
-	open map[*pgx.Conn]*fired
+	open map[any]*fired // by *pgx.Conn or *sql.Tx
 }
 
 type fired struct {
@@ -158,11 +167,12 @@ type fired struct {
 // during returns the lanes that are fired to in a transaction of the schema's store
 // while work runs, of a savepoint that is rolled back as well: a wake too many costs a
 // look.
-func (f *firing) during(schema string, tx pgx.Tx, work func() error) (lanes []string, err error) {
-	conn, mine := tx.Conn(), &fired{schema: schema, lanes: map[string]bool{}}
+func (f *firing) during(schema string, tx any, work func() error) (lanes []string, err error) {
+	conn, _ := connOf(tx)
+	mine := &fired{schema: schema, lanes: map[string]bool{}}
 	f.mu.Lock()
 	if f.open == nil {
-		f.open = map[*pgx.Conn]*fired{}
+		f.open = map[any]*fired{}
 	}
 	f.open[conn] = mine
 	f.mu.Unlock()
@@ -179,7 +189,7 @@ func (f *firing) during(schema string, tx pgx.Tx, work func() error) (lanes []st
 
 // note adds lanes to those of the transaction that db is. A wrapper that does not tell
 // which one that is may be any of them.
-func (f *firing) note(schema string, db DB, lanes map[string]bool) {
+func (f *firing) note(schema string, db any, lanes map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	conn, known := connOf(db)
@@ -190,13 +200,15 @@ func (f *firing) note(schema string, db DB, lanes map[string]bool) {
 	}
 }
 
-// connOf returns the connection that db is bound to, and whether that is known.
-// A pool is bound to none.
-func connOf(db DB) (conn *pgx.Conn, known bool) {
+// connOf returns what the transaction that db is goes by, and whether that is known. A
+// pool is bound to none, and a *sql.Conn is none that a store has begun a transaction on.
+func connOf(db any) (conn any, known bool) {
 	switch db := db.(type) {
-	case *pgx.Conn:
+	case overSQL:
+		return connOf(db.tx)
+	case *pgx.Conn, *sql.Tx:
 		return db, true
-	case *pgxpool.Pool:
+	case *pgxpool.Pool, *sql.DB, *sql.Conn:
 		return nil, true
 	case interface{ Conn() *pgx.Conn }:
 		conn := db.Conn()

@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/waybill-go/waybill"
+)
+
+// SQLTx is what an event is fired in over database/sql: a *sql.Tx, what sqlc, GORM or
+// bun make of one, a *sql.Conn on which a transaction is open and, for an event that
+// goes with no change of the application's own, a *sql.DB.
+type SQLTx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// FireSQL is Fire for a transaction of database/sql, of whatever driver. The store may
+// be over a pool of pgx or over a *sql.DB: what is fired is the transaction's alone.
+// Targets and due times that read in the firing transaction are given tx as it is.
+//
+// After the commit of a transaction that is not InSQLTx's, call Wake.
+func (s *Store) FireSQL(ctx context.Context, tx SQLTx, event any) (int64, error) {
+	return s.Fire(ctx, overSQL{tx}, event)
+}
+
+// FireAllSQL is FireAll for a transaction of database/sql; see FireSQL.
+func (s *Store) FireAllSQL(ctx context.Context, tx SQLTx, events []any) ([]int64, error) {
+	return s.FireAll(ctx, overSQL{tx}, events)
+}
+
+// CancelSQL is Cancel for a transaction of database/sql.
+func (s *Store) CancelSQL(ctx context.Context, tx SQLTx, request waybill.CancelRequest) (waybill.CancelResult, error) {
+	return s.Cancel(ctx, overSQL{tx}, request)
+}
+
+// ReopenSQL is Reopen for a transaction of database/sql.
+func (s *Store) ReopenSQL(ctx context.Context, tx SQLTx, request waybill.ReopenRequest) ([]int64, error) {
+	return s.Reopen(ctx, overSQL{tx}, request)
+}
+
+// overSQL is a transaction of database/sql, for the statements that are written for
+// one of pgx.
+type overSQL struct{ tx SQLTx }
+
+var _ DB = overSQL{}
+
+func (o overSQL) Exec(ctx context.Context, text string, arguments ...any) (tag pgconn.CommandTag, err error) {
+	args, err := driverArgs(withoutOptions(arguments))
+	if err != nil {
+		return tag, err
+	}
+	_, err = o.tx.ExecContext(ctx, text, args...)
+	return tag, err
+}
+
+func (o overSQL) Query(ctx context.Context, text string, arguments ...any) (pgx.Rows, error) {
+	return querySQL(ctx, o.tx, text, withoutOptions(arguments))
+}
+
+// withoutOptions leaves out how pgx is to execute a statement, which is no parameter.
+func withoutOptions(arguments []any) []any {
+	if len(arguments) > 0 {
+		if _, option := arguments[0].(pgx.QueryExecMode); option {
+			return arguments[1:]
+		}
+	}
+	return arguments
+}
+
+// knownAs returns the transaction as the application knows it.
+func knownAs(tx DB) any {
+	if over, ok := tx.(overSQL); ok {
+		return over.tx
+	}
+	return tx
+}
+
+// commitsAlone reports whether each statement is a transaction of its own.
+func commitsAlone(tx DB) bool {
+	switch knownAs(tx).(type) {
+	case *pgxpool.Pool, *sql.DB:
+		return true
+	}
+	return false
+}
