@@ -2,7 +2,6 @@ package waybill_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -86,67 +85,4 @@ func deliver(reg *waybill.Registry, key string) {
 		fmt.Printf(": %s", outcome.Error)
 	}
 	fmt.Println()
-}
-
-// RetryAfter waits exactly as long as it is told, where the backoff would guess.
-func ExampleRetryAfter() {
-	reg := waybill.NewRegistry()
-	waybill.Declare[OrderPlaced](reg, "order.placed", waybill.EventOptions{})
-	waybill.On(reg, "crm.sync", func(context.Context, OrderPlaced) error {
-		return fmt.Errorf("crm is in maintenance: %w", waybill.RetryAfter(10*time.Minute))
-	}, waybill.Options{})
-
-	deliver(reg, "crm.sync")
-	// Output:
-	// failed, again in 10m0s: crm is in maintenance: retry after 10m0s
-}
-
-// Defer spends no attempt, for as long as the receiver's GiveUpAfter allows.
-func ExampleDefer() {
-	reg := waybill.NewRegistry()
-	waybill.Declare[OrderPlaced](reg, "order.placed", waybill.EventOptions{})
-	waybill.On(reg, "sms.notify", func(context.Context, OrderPlaced) error {
-		return fmt.Errorf("out of quota: %w", waybill.Defer(time.Minute))
-	}, waybill.Options{GiveUpAfter: 24 * time.Hour})
-
-	deliver(reg, "sms.notify")
-	// Output:
-	// failed, again in 1m0s: out of quota: deferred for 1m0s
-}
-
-// Permanent ends a delivery that no later attempt can mend.
-func ExamplePermanent() {
-	reg := waybill.NewRegistry()
-	waybill.Declare[OrderPlaced](reg, "order.placed", waybill.EventOptions{})
-	waybill.On(reg, "mail.receipt", func(_ context.Context, order OrderPlaced) error {
-		return waybill.Permanent(errors.New("the address does not exist"))
-	}, waybill.Options{})
-
-	deliver(reg, "mail.receipt")
-	// Output:
-	// dead: the address does not exist
-}
-
-// A receiver with targets is owed one delivery for each of them, and each succeeds
-// or fails by itself.
-func ExampleTargetsOf() {
-	reg := waybill.NewRegistry()
-	waybill.Declare[OrderPlaced](reg, "order.placed", waybill.EventOptions{})
-	waybill.On(reg, "webhook", index, waybill.Options{
-		Targets: waybill.TargetsOf(func(_ context.Context, order OrderPlaced) ([]string, error) {
-			return []string{"https://a.example.com/hook", "https://b.example.com/hook"}, nil
-		}),
-	})
-
-	plan, err := reg.Plan(context.Background(), nil, OrderPlaced{ID: 7})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, d := range plan.Deliveries {
-		fmt.Println(d.Receiver, d.Target)
-	}
-	// Output:
-	// webhook https://a.example.com/hook
-	// webhook https://b.example.com/hook
 }
