@@ -58,7 +58,9 @@
 
 /* An option of a selection for the message of each claim of a row. */
 #define OF_3(option, r) option(r, 1) :: option(r, 2) :: option(r, 3)
-#if CLAIMS == 4
+#if CLAIMS == 3
+#define EACH_CLAIM(option, r) OF_3(option, r)
+#elif CLAIMS == 4
 #define EACH_CLAIM(option, r) OF_3(option, r) :: option(r, 4)
 #elif CLAIMS == 5
 #define EACH_CLAIM(option, r) OF_3(option, r) :: option(r, 4) :: option(r, 5)
@@ -67,7 +69,7 @@
 #elif CLAIMS == 7
 #define EACH_CLAIM(option, r) OF_3(option, r) :: option(r, 4) :: option(r, 5) :: option(r, 6) :: option(r, 7)
 #else
-#error "CLAIMS is 4 to 7"
+#error "CLAIMS is 3 to 7"
 #endif
 
 /* Owner ids. */

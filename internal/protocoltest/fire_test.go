@@ -27,24 +27,17 @@ func (m *machine) fire() {
 	if rapid.IntRange(0, 2).Draw(m.T, "a letter at 2") < 2 {
 		event = parcel{Targets: rapid.IntRange(0, 2).Draw(m.T, "targets")}
 	}
-	rollBack := rapid.IntRange(0, 5).Draw(m.T, "rolled back at 5") == 5
 	plan, err := m.db.store.Registry().Plan(m.ctx, nil, event)
 	must(m, err)
 	var id int64
-	err = m.db.inTx(m.ctx, func(tx any) error {
-		if id, err = m.db.fire(m.ctx, tx, event); err == nil && rollBack {
-			err = errRolledBack
-		}
+	committed := m.inOwnTx(func(tx any) (err error) {
+		id, err = m.db.fire(m.ctx, tx, event)
 		return err
 	})
-	if rollBack {
-		if !errors.Is(err, errRolledBack) {
-			m.Fatalf("InTx returned %v, want what the function returned", err)
-		}
+	if !committed {
 		m.observe(false)
 		return
 	}
-	must(m, err)
 	got, at := m.look()
 	m.found(id, plan.Deliveries, got, at)
 	m.conclude(got, at, nil)
@@ -58,11 +51,13 @@ func (m *machine) timePasses() {
 // clockStepsBack is a failover to a server whose clock is behind. Leases get longer
 // by the step; nothing else may come of it.
 func (m *machine) clockStepsBack() {
-	if rapid.IntRange(0, 2).Draw(m.T, "steps back at 2") < 2 {
+	if !rapid.Bool().Draw(m.T, "steps back") {
 		m.moveClock(time.Second)
 		return
 	}
 	m.wentBack = true
+	m.saw(len(m.activeRuns(true)) > 0, "the clock stepped back under a run")
+	m.saw(m.inTx != nil, "the clock stepped back under a run in a transaction")
 	m.moveClock(-pick(m, "by", []time.Duration{2 * time.Second, 45 * time.Second, 11 * time.Minute, 2 * time.Hour}))
 }
 

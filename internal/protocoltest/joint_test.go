@@ -3,7 +3,6 @@ package protocoltest
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"pgregory.net/rapid"
 
@@ -76,8 +75,7 @@ func (m *machine) send(ctx context.Context, tx any, claims waybill.Claimer, p pl
 		return errDied
 	}
 	for _, row := range rows {
-		insert := fmt.Sprintf(`INSERT INTO posted VALUES (%d, '%s', %d)`, row.DeliveryID, row.Claim.By, row.Claim.At)
-		if err := m.db.exec(ctx, tx, insert); err != nil {
+		if err := m.db.post(ctx, tx, row.Message); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package protocoltest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -40,6 +41,9 @@ type machine struct {
 
 	inTx    *run // the transactional receiver that is running
 	healthy bool // the faults are over
+
+	begin time.Time      // of this history, on the clock of this process
+	seen  map[string]int // what happened in it that must happen in some
 }
 
 // relay is what a relay process has in memory.
@@ -68,6 +72,19 @@ const (
 	queueCapacity = 6
 )
 
+// history is one run of the machine.
+func history(t *rapid.T, ctx context.Context, db *database) *machine {
+	m := newMachine(t, ctx, db)
+	t.Repeat(m.random())
+	m.settle()
+	if m.anySettled() && rapid.Bool().Draw(t, "replayed in the end") {
+		m.operatorReopens()
+		m.oldMessages()
+		m.settle()
+	}
+	return m
+}
+
 // checkProtocol runs the machine, over and over, on one database.
 func checkProtocol(t *testing.T, db *database, checks int) {
 	t.Helper()
@@ -77,9 +94,7 @@ func checkProtocol(t *testing.T, db *database, checks int) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		m := newMachine(rt, ctx, db)
-		rt.Repeat(m.random())
-		m.settle()
+		history(rt, ctx, db)
 	})
 }
 
@@ -88,7 +103,7 @@ func newMachine(t *rapid.T, ctx context.Context, db *database) *machine {
 	must(t, db.reset(ctx))
 	queue, err := local.New(local.Config{Capacity: queueCapacity})
 	must(t, err)
-	m := &machine{T: t, ctx: ctx, db: db, debts: map[int64]*debt{}, halts: map[string]standstill{}, queue: queue}
+	m := &machine{T: t, ctx: ctx, db: db, debts: map[int64]*debt{}, halts: map[string]standstill{}, queue: queue, begin: time.Now(), seen: map[string]int{}}
 	for i := range rapid.IntRange(1, 3).Draw(t, "relays") {
 		m.relays = append(m.relays, &relay{id: fmt.Sprint("relay:", i)})
 	}
@@ -144,6 +159,11 @@ func (m *machine) steps() map[string]step {
 		"row is overtaken":  {2, m.anyRun(true), m.overtake},
 		"worker dies":       {1, m.anyWorker((*worker).busy), m.workerDies},
 
+		"workers take at once": {1, func() bool { return m.waiting() > 0 && len(m.workers) > 1 }, m.workersTakeAtOnce},
+
+		"operator cancels": {1, func() bool { return len(m.debts) > 0 }, m.operatorCancels},
+		"operator reopens": {1, func() bool { return m.anySettled() && m.owed() < maxDebts }, m.operatorReopens},
+
 		"lane is paused":  {1, always, m.somebodyPauses},
 		"lane is resumed": {1, func() bool { return len(m.halts) > 0 }, m.operatorResumes},
 	}
@@ -187,6 +207,16 @@ func (m *machine) random() map[string]func(*rapid.T) {
 func pick[E any](m *machine, label string, from []E) E {
 	return from[rapid.IntRange(0, len(from)-1).Draw(m.T, label)]
 }
+
+// saw notes what happened, if it did.
+func (m *machine) saw(happened bool, what string) {
+	if happened {
+		m.seen[what]++
+	}
+}
+
+// sortedKeys returns the keys of a map in an order that does not change.
+func sortedKeys[K cmp.Ordered, V any](from map[K]V) []K { return slices.Sorted(maps.Keys(from)) }
 
 // shuffled draws an order of them.
 func shuffled[E any](m *machine, label string, from []E) []E {
@@ -237,7 +267,7 @@ func (m *machine) call(f fault, do func(ctx context.Context, store txStore) erro
 		store = m.db.hasty
 		must(m, m.db.ready(m.ctx))
 		wait := time.Duration(rapid.IntRange(1, 1500).Draw(m.T, "µs until its context ends")) * time.Microsecond
-		ctx, cancel = context.WithTimeout(ctx, wait)
+		ctx, cancel = m.db.hurry(ctx, wait)
 		defer cancel()
 	}
 	err := do(ctx, unsure{store, f == unheard})

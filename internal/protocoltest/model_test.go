@@ -13,8 +13,9 @@ import (
 type debt struct {
 	row
 	runs     []*run
-	handOffs []waybill.Claim // every claim of a relay, in order
+	handOffs []waybill.Claim // every claim of a relay since it was last reopened, in order
 	backed   bool            // given back, and not taken since
+	earlier  int             // times it succeeded in a transaction before it was reopened
 }
 
 // run is one run of a receiver, from its take on.
@@ -250,12 +251,15 @@ func (m *machine) tick() {
 			m.Fatalf("row %d runs %d times under valid leases: as %s until %s, and as %s until %s",
 				id, len(valid), valid[0].claim, valid[0].expires, valid[1].claim, valid[1].expires)
 		}
+		if r := d.run(d.claim); d.status == waybill.Cancelled && r != nil && r.active && !r.over {
+			m.Fatalf("row %v was cancelled while it ran", d)
+		}
 		if d.starts != begun || d.attempts != attempts {
 			m.Fatalf("row %d has %d starts and %d attempts; %d runs were begun and %d spent an attempt", id, d.starts, d.attempts, begun, attempts)
 		}
-		want := 0
+		want := d.earlier
 		if d.receiver == stock && d.status == waybill.Succeeded {
-			want = 1
+			want++
 		}
 		if d.effects != want {
 			m.Fatalf("the transactional receiver's table has row %v %d times, want %d", d, d.effects, want)

@@ -168,7 +168,7 @@ func (m *machine) relayExtends() {
 		}
 	}
 	extensions = distinct(extensions, func(e waybill.Extension) int64 { return e.DeliveryID })
-	held, done := m.extend(extensions)
+	held, done := m.extend(extensions, m.fault())
 	if !done {
 		return
 	}
@@ -184,7 +184,7 @@ func (m *machine) relayExtends() {
 
 // extend extends leases under claims, and fails unless just those are extended
 // whose claim is the row's.
-func (m *machine) extend(extensions []waybill.Extension) (held []int64, done bool) {
+func (m *machine) extend(extensions []waybill.Extension, f fault) (held []int64, done bool) {
 	m.Helper()
 	var changes []change
 	var want []int64
@@ -194,7 +194,6 @@ func (m *machine) extend(extensions []waybill.Extension) (held []int64, done boo
 			changes = append(changes, extended(e.DeliveryID, e.Lease))
 		}
 	}
-	f := m.fault()
 	done, maybe := m.call(f, func(ctx context.Context, store txStore) (err error) {
 		held, err = store.Extend(ctx, extensions)
 		return err

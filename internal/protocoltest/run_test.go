@@ -130,7 +130,7 @@ func (m *machine) runTx(r *run, receiver *waybill.Receiver, how ending) (recorde
 	landed, err := m.db.store.RunTx(ctx, success, func(ctx context.Context, tx any) error {
 		endAt("before it writes")
 		behaviour := func(ctx context.Context, tx any) error {
-			if err := m.db.exec(ctx, tx, fmt.Sprintf(`INSERT INTO effect VALUES (%d)`, r.debt.id)); err != nil {
+			if err := m.db.effect(ctx, tx, r.debt.id); err != nil {
 				return err
 			}
 			endAt("after it wrote")
@@ -174,6 +174,9 @@ func (m *machine) meanwhile(r *run) {
 	defer func() { m.inTx = nil }()
 	steps := m.steps()
 	names := slices.Sorted(maps.Keys(steps))
+	if rapid.IntRange(0, 5).Draw(m.T, "the clock meanwhile at 5") == 5 {
+		m.clockStepsBack()
+	}
 	for range rapid.IntRange(0, 4).Draw(m.T, "steps meanwhile") {
 		name := pick(m, "meanwhile", filter(names, func(name string) bool { return steps[name].can() }))
 		m.Logf("meanwhile %s", name)

@@ -9,9 +9,11 @@ import (
 
 // Minutes.
 const (
-	checksOnSQLite   = 20000
-	checksOnPostgres = 1000
-	stepsOnAverage   = "120"
+	checksOnSQLite    = 20000
+	checksOnPostgres  = 1000
+	checksOnReference = 20000
+	checksOnWeak      = 20000
+	stepsOnAverage    = "120"
 )
 
 func TestProtocolOnSQLiteFile(t *testing.T) {

@@ -31,8 +31,11 @@ type database struct {
 	setClock func(offset time.Duration)
 	inTx     func(ctx context.Context, work func(tx any) error) error
 	fire     func(ctx context.Context, tx, event any) (int64, error)
-	exec     func(ctx context.Context, tx any, query string) error
-	look     func(ctx context.Context) ([]row, waybill.Stamp, error) // rows by id, and then the time without the offset
+	cancel   func(ctx context.Context, tx any, request waybill.CancelRequest) (waybill.CancelResult, error)
+	reopen   func(ctx context.Context, tx any, request waybill.ReopenRequest) ([]int64, error)
+	effect   func(ctx context.Context, tx any, delivery int64) error          // writes to the receiver's own table
+	post     func(ctx context.Context, tx any, message waybill.Message) error // writes to the queue in the database
+	look     func(ctx context.Context) ([]row, waybill.Stamp, error)          // rows by id, and then the time without the offset
 	reset    func(ctx context.Context) error
 	posted   func(ctx context.Context) ([]waybill.Message, error) // empties the queue in the database
 
@@ -43,6 +46,13 @@ type database struct {
 	// goes on whose caller has left.
 	hasty        txStore
 	ready, quiet func(ctx context.Context) error
+	// hurry returns a context that ends soon.
+	hurry func(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc)
+	// atOnce runs two calls at the same time.
+	atOnce func(first, second func())
+
+	// renewsForEver: relays do what they must not; see renewWaiting.
+	renewsForEver bool
 }
 
 // row is a whole delivery row, and how often the transactional receiver's own table
@@ -76,6 +86,14 @@ SELECT id, event_id, receiver, target, target_digest, status, attempts, starts, 
 const createTables = `
 CREATE TABLE effect (delivery_id bigint NOT NULL);
 CREATE TABLE posted (delivery_id bigint NOT NULL, claimed_by text NOT NULL, claimed_at bigint NOT NULL)`
+
+func insertEffect(delivery int64) string {
+	return fmt.Sprintf(`INSERT INTO effect VALUES (%d)`, delivery)
+}
+
+func insertPosted(message waybill.Message) string {
+	return fmt.Sprintf(`INSERT INTO posted VALUES (%d, '%s', %d)`, message.DeliveryID, message.Claim.By, message.Claim.At)
+}
 
 const (
 	deletePosted = `DELETE FROM posted RETURNING delivery_id, claimed_by, claimed_at`
@@ -132,7 +150,18 @@ func openSQLite(t *testing.T, path string) *database {
 		return rows, waybill.StampOf(time.Now()), err
 	}
 	return &database{
-		store: store, setClock: store.SetClockOffset, inTx: inTx, exec: exec, look: look,
+		store: store, setClock: store.SetClockOffset, inTx: inTx, look: look,
+		hurry: context.WithTimeout, atOnce: atOnce,
+		cancel: func(ctx context.Context, tx any, request waybill.CancelRequest) (waybill.CancelResult, error) {
+			return store.Cancel(ctx, tx.(*sql.Tx), request)
+		},
+		reopen: func(ctx context.Context, tx any, request waybill.ReopenRequest) ([]int64, error) {
+			return store.Reopen(ctx, tx.(*sql.Tx), request)
+		},
+		effect: func(ctx context.Context, tx any, delivery int64) error { return exec(ctx, tx, insertEffect(delivery)) },
+		post: func(ctx context.Context, tx any, message waybill.Message) error {
+			return exec(ctx, tx, insertPosted(message))
+		},
 		fire: func(ctx context.Context, tx, event any) (int64, error) { return store.Fire(ctx, tx.(*sql.Tx), event) },
 		reset: func(ctx context.Context) error {
 			return inTx(ctx, func(tx any) error { return exec(ctx, tx, deleteAll) })
@@ -184,6 +213,10 @@ func openPostgres(t *testing.T) *database {
 	must(t, err)
 	_, err = pool.Exec(ctx, createTables, pgx.QueryExecModeSimpleProtocol)
 	must(t, err)
+	exec := func(ctx context.Context, tx any, query string) error {
+		_, err := tx.(pgx.Tx).Exec(ctx, query)
+		return err
+	}
 	return &database{
 		store: store, hasty: hasty, concurrent: true,
 		setClock: func(offset time.Duration) {
@@ -194,10 +227,17 @@ func openPostgres(t *testing.T) *database {
 			return store.InTx(ctx, func(tx pgx.Tx) error { return work(tx) })
 		},
 		fire: func(ctx context.Context, tx, event any) (int64, error) { return store.Fire(ctx, tx.(pgx.Tx), event) },
-		exec: func(ctx context.Context, tx any, query string) error {
-			_, err := tx.(pgx.Tx).Exec(ctx, query)
-			return err
+		cancel: func(ctx context.Context, tx any, request waybill.CancelRequest) (waybill.CancelResult, error) {
+			return store.Cancel(ctx, tx.(pgx.Tx), request)
 		},
+		reopen: func(ctx context.Context, tx any, request waybill.ReopenRequest) ([]int64, error) {
+			return store.Reopen(ctx, tx.(pgx.Tx), request)
+		},
+		effect: func(ctx context.Context, tx any, delivery int64) error { return exec(ctx, tx, insertEffect(delivery)) },
+		post: func(ctx context.Context, tx any, message waybill.Message) error {
+			return exec(ctx, tx, insertPosted(message))
+		},
+		hurry: context.WithTimeout, atOnce: atOnce,
 		look: func(ctx context.Context) (rows []row, now waybill.Stamp, err error) {
 			const form = `COALESCE((extract(epoch FROM ${1}) * 1000000)::bigint, -1)`
 			batch := &pgx.Batch{}

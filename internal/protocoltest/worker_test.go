@@ -58,8 +58,7 @@ func (m *machine) take(w *worker, f fault) {
 		d := m.debts[message.DeliveryID]
 		if d.held(message.Claim) && !m.stands(d) && !slices.ContainsFunc(changes, func(c change) bool { return c.id == d.id }) {
 			current[i] = true
-			receiver, _ := m.db.store.Registry().Receiver(d.receiver)
-			changes = append(changes, taken(d.id, w.id, receiver.Lease))
+			changes = append(changes, m.takenBy(d, w.id))
 		}
 	}
 	var answers []waybill.Taken
@@ -90,6 +89,9 @@ func (m *machine) take(w *worker, f fault) {
 		}
 	}
 }
+
+// takenBy is the take of a row by a worker.
+func (m *machine) takenBy(d *debt, by string) change { return taken(d.id, by, m.leaseOf(d.receiver)) }
 
 // begun checks what a worker is told of a run that it begins.
 func (m *machine) begun(answer waybill.Taken, before time.Time) *run {
@@ -128,6 +130,8 @@ func (m *machine) checkRefusal(answer waybill.Taken) {
 	switch {
 	case d == nil || !answer.Message.Claim.Complete():
 		want = waybill.RefusedNoRow
+	case d.status == waybill.Cancelled:
+		want = waybill.RefusedCancelled
 	case !d.status.Owed():
 		want = waybill.RefusedSettled
 	case d.held(answer.Message.Claim) && m.stands(d):
@@ -157,7 +161,7 @@ func (m *machine) activeRuns(inTx bool) (active []*run) {
 // has lost its row.
 func (m *machine) workerExtends() {
 	r := pick(m, "run", m.activeRuns(true))
-	m.extend([]waybill.Extension{{Message: r.message(), Lease: r.delivery.Lease}})
+	m.extend([]waybill.Extension{{Message: r.message(), Lease: r.delivery.Lease}}, m.fault())
 }
 
 func (r *run) message() waybill.Message {
