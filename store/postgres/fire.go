@@ -67,7 +67,9 @@ func (s *Store) FireAll(ctx context.Context, tx DB, events []any) ([]int64, erro
 	if key != "" {
 		return nil, s.duplicate(ctx, tx, key, ids)
 	}
-	inProgress.note(s.schema, tx, s.lanesOf(rows))
+	var fired waybill.Committed
+	fired.Fired(s.registry, rows.plans, ids, time.Now())
+	inProgress.note(s.schema, tx, fired)
 	return ids, nil
 }
 
@@ -128,20 +130,6 @@ func (s *Store) duplicate(ctx context.Context, tx DB, key string, written []int6
 	return fmt.Errorf("fire: %w", duplicate)
 }
 
-// lanesOf returns the lanes in which there are rows to claim at once.
-func (s *Store) lanesOf(rows *fireRows) map[string]bool {
-	lanes, now := map[string]bool{}, time.Now()
-	for i, key := range rows.receivers {
-		if due := rows.due[i]; due != nil && due.After(now) {
-			continue // a wake would find nothing; the poll finds it when it is due
-		}
-		if receiver, ok := s.registry.Receiver(key); ok {
-			lanes[receiver.Lane] = true
-		}
-	}
-	return lanes
-}
-
 // Payloads travel as text: as json they would be encoded anew, and no longer be
 // what was fired. Where no event has a dedupe key, none is looked for.
 const (
@@ -185,6 +173,8 @@ WITH fired AS MATERIALIZED (
 
 // fireRows are the columns of what is fired.
 type fireRows struct {
+	plans []waybill.Plan
+
 	names        []string
 	versions     []int32
 	payloads     []string
@@ -223,6 +213,7 @@ func (r *fireRows) args() []any {
 
 func (r *fireRows) add(i int, plan waybill.Plan) error {
 	event := plan.Event
+	r.plans = append(r.plans, plan)
 	var headers string
 	if len(event.Headers) > 0 {
 		text, err := json.Marshal(event.Headers)

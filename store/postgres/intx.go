@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/waybill-go/waybill"
 )
 
 // InTx runs f in a transaction, commits it and then wakes the relays of the lanes
@@ -36,22 +38,22 @@ func (s *Store) inTx(ctx context.Context, f func(tx any) error) error {
 		return err
 	}
 	defer s.rollBack(ctx, tx)
-	lanes, err := s.firingIn(tx, func() error { return f(tx.handle()) })
+	fired, err := s.firingIn(tx, func() error { return f(tx.handle()) })
 	if err != nil {
 		return err
 	}
 	if err := s.within(ctx, tx.commit); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	s.wakeFired(ctx, lanes)
+	s.tell(ctx, fired)
 	return nil
 }
 
-// firingIn returns the lanes that are fired to in a transaction while work runs. Those
-// of a transaction within the caller's are the caller's.
-func (s *Store) firingIn(tx transaction, work func() error) (lanes []string, err error) {
+// firingIn returns what is fired in a transaction while work runs. What is fired in one
+// within the caller's is the caller's to tell of.
+func (s *Store) firingIn(tx transaction, work func() error) (fired waybill.Committed, err error) {
 	if s.bound {
-		return nil, work()
+		return waybill.Committed{}, work()
 	}
 	return inProgress.during(s.schema, tx.handle(), work)
 }

@@ -37,19 +37,19 @@ func (s *Store) Reopen(ctx context.Context, tx DB, request waybill.ReopenRequest
 	}
 	var (
 		ids      []int64
-		lanes    = map[string]bool{}
+		fired    waybill.Committed
 		id       int64
 		receiver string
 	)
 	if _, err := pgx.ForEachRow(rows, []any{&id, &receiver}, func() error {
 		ids = append(ids, id)
 		if r, ok := s.registry.Receiver(receiver); ok {
-			lanes[r.Lane] = true
+			fired.Lane(r.Lane)
 		}
 		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("reopen %d deliveries: %w", len(request.Deliveries), err)
 	}
-	inProgress.note(s.schema, tx, lanes)
+	inProgress.note(s.schema, tx, fired)
 	return ids, nil
 }

@@ -46,7 +46,7 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 		return false, fmt.Errorf("run delivery %d: %w", ack.DeliveryID, err)
 	}
 	defer s.rollBack(ctx, tx)
-	lanes, err := s.firingIn(tx, func() error { return run(ctx, tx.handle()) })
+	fired, err := s.firingIn(tx, func() error { return run(ctx, tx.handle()) })
 	if err != nil {
 		return false, err
 	}
@@ -61,7 +61,7 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 	if err := s.within(finish, tx.commit); err != nil {
 		return false, fmt.Errorf("commit delivery %d: %w", ack.DeliveryID, err)
 	}
-	s.wakeFired(finish, lanes)
+	s.tell(finish, fired)
 	return true, nil
 }
 

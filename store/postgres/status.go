@@ -66,7 +66,7 @@ SELECT receiver,
        count(*) FILTER (WHERE handed_off_at IS NOT NULL AND taken_at IS NULL),
        min(handed_off_at) FILTER (WHERE taken_at IS NULL),
        count(taken_at), min(taken_at),
-       count(*) FILTER (WHERE handed_off_at IS NULL)
+       count(*) FILTER (WHERE handed_off_at IS NULL AND taken_at IS NULL)
   FROM waybill.delivery
  WHERE status = 'claimed'
  GROUP BY receiver

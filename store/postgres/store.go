@@ -91,12 +91,14 @@ type Store struct {
 	wakeInterval time.Duration
 	pollOnly     bool
 	waking       *waking
+	commits      *waybill.CommitHook
 }
 
 var (
 	_ waybill.TxStore      = (*Store)(nil)
 	_ waybill.TxClaimer    = (*Store)(nil)
 	_ waybill.Coalescing   = (*Store)(nil)
+	_ waybill.EagerStore   = (*Store)(nil)
 	_ waybill.StatusReader = (*Store)(nil)
 	_ waybill.Pooled       = (*Store)(nil)
 )
@@ -126,7 +128,7 @@ func New(config Config) (*Store, error) {
 	s := &Store{
 		db: db, registry: config.Registry, schema: schema,
 		timeout: config.CallTimeout, logger: config.Logger, offset: new(atomic.Int64),
-		wakeInterval: config.WakeInterval, pollOnly: config.PollOnly, waking: newWaking(),
+		wakeInterval: config.WakeInterval, pollOnly: config.PollOnly, waking: newWaking(), commits: &waybill.CommitHook{},
 	}
 	if s.wakeInterval == 0 {
 		s.wakeInterval = waybill.DefaultWakeInterval

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/waybill-go/waybill"
 )
 
 // wakeTimeout bounds what a wake may cost the one who fired.
@@ -138,9 +140,9 @@ func (w *waking) forget(asked map[string]time.Time) {
 	}
 }
 
-// wakeFired wakes the lanes that were fired to in a transaction, nobody if none was.
-func (s *Store) wakeFired(ctx context.Context, lanes []string) {
-	if len(lanes) > 0 {
+// tell tells of what a transaction has fired, now that it is committed.
+func (s *Store) tell(ctx context.Context, fired waybill.Committed) {
+	if lanes := s.commits.Tell(ctx, fired); len(lanes) > 0 {
 		s.Wake(ctx, lanes...)
 	}
 }
@@ -150,7 +152,7 @@ func (s *Store) wakeFired(ctx context.Context, lanes []string) {
 // other.
 var inProgress firing
 
-// firing notes the lanes that are fired to in the transactions of stores. What a
+// firing notes what is fired in the transactions of stores. What a
 // transaction fires in comes by many names: itself, a savepoint in it, what a library
 // makes of it. Its connection is the same in all of them, where it is pgx's; one of
 // database/sql tells nothing of its own, and goes by itself.
@@ -161,15 +163,14 @@ type firing struct {
 
 type fired struct {
 	schema string
-	lanes  map[string]bool
+	waybill.Committed
 }
 
-// during returns the lanes that are fired to in a transaction of the schema's store
-// while work runs, of a savepoint that is rolled back as well: a wake too many costs a
-// look.
-func (f *firing) during(schema string, tx any, work func() error) (lanes []string, err error) {
+// during returns what is fired in a transaction of the schema's store while work runs,
+// in a savepoint that is rolled back as well: a look too many costs little.
+func (f *firing) during(schema string, tx any, work func() error) (all waybill.Committed, err error) {
 	conn, _ := connOf(tx)
-	mine := &fired{schema: schema, lanes: map[string]bool{}}
+	mine := &fired{schema: schema}
 	f.mu.Lock()
 	if f.open == nil {
 		f.open = map[any]*fired{}
@@ -182,20 +183,20 @@ func (f *firing) during(schema string, tx any, work func() error) (lanes []strin
 		if f.open[conn] == mine {
 			delete(f.open, conn)
 		}
-		lanes = slices.Collect(maps.Keys(mine.lanes))
+		all = mine.Committed
 	}()
-	return nil, work()
+	return waybill.Committed{}, work()
 }
 
-// note adds lanes to those of the transaction that db is. A wrapper that does not tell
-// which one that is may be any of them.
-func (f *firing) note(schema string, db any, lanes map[string]bool) {
+// note adds to what is fired in the transaction that db is. A wrapper that does not
+// tell which one that is may be any of them.
+func (f *firing) note(schema string, db any, more waybill.Committed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	conn, known := connOf(db)
 	for other, fired := range f.open {
 		if fired.schema == schema && (other == conn || !known) {
-			maps.Copy(fired.lanes, lanes)
+			fired.Merge(more)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type Store interface {
 	waybill.HistoryReader
 	waybill.EventReader
 	waybill.Hastener
+	waybill.EagerStore
 }
 
 // Harness is a store on a migrated database that is its own, and the ways to
@@ -114,6 +115,7 @@ func Run(t *testing.T, open Open) {
 		{"JointLapsed", jointly(open), lapsedCases},
 		{"JointHold", jointly(open), holdCases},
 		{"JointExtend", jointly(open), extendCases},
+		{"Eager", open, eagerCases},
 		{"Cancel", open, cancelCases},
 		{"Reopen", open, reopenCases},
 		{"Hasten", open, hastenCases},
