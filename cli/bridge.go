@@ -15,11 +15,14 @@ import (
 func Bridge(reg *waybill.Registry) *cobra.Command { return bridgeCommand(&app{registry: reg}) }
 
 // Program is Bridge with the command worker in it: all that a team's own program
-// needs.
+// needs. Its receivers are those of the registry and, beside them, those of a
+// declarations file, if it is called with one. What the program is called is the
+// returned command's Use; commands of its own can be added.
 func Program(reg *waybill.Registry) *cobra.Command {
 	a := &app{registry: reg}
 	cmd := bridgeCommand(a)
 	cmd.AddCommand(workerCommand(a))
+	helpByName(cmd)
 	return cmd
 }
 

@@ -4,20 +4,28 @@
 //
 //	func main() { os.Exit(cli.Main(registry())) }
 //
+// which is one binary for relays, workers and operators. With --receivers a file's
+// receivers run beside those written in Go.
+//
 // # Exit codes
 //
 // 0 is done, 1 is failed, 2 is wrong usage, and 4 to 6 are verdicts of size --check
 // and simulate. A failure is one line on standard
-// error that says what is wrong and what to do. The first SIGTERM or SIGINT lets
-// a relay finish and a worker drain, which is exit code 0; a second one ends the
-// process at once with 128 and the signal's number.
+// error that says what is wrong and what to do.
+//
+// # Signals
+//
+// The first SIGTERM or SIGINT lets a relay finish and a worker drain, which is exit code
+// 0; a second one ends the process at once with 128 and the signal's number. SIGHUP has
+// a relay or a worker read the file of --receivers anew: a file with mistakes, or
+// one that the process could not follow without a restart, changes nothing and is an
+// error in the log. What is declared in Go stays.
 package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -36,10 +44,11 @@ const (
 	exitUsage  = 2
 )
 
-// Main runs a team's own program, and returns the exit code; see Program.
+// Main runs a team's own program under the name that it was called by, and returns the
+// exit code; see Program.
 func Main(reg *waybill.Registry) int {
 	root := Program(reg)
-	root.Use = filepath.Base(os.Args[0])
+	root.Use = strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 	return Run(root)
 }
 
@@ -70,7 +79,7 @@ func Execute(ctx context.Context, cmd *cobra.Command, args []string) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.err != nil {
-			report(cmd.ErrOrStderr(), cmd.Name(), exit.err)
+			report(cmd, exit.err)
 		}
 		return exit.code
 	}
@@ -78,23 +87,23 @@ func Execute(ctx context.Context, cmd *cobra.Command, args []string) int {
 	var failed *failure
 	if errors.As(err, &usage) || !errors.As(err, &failed) {
 		err = fmt.Errorf("%s: see '%s --help'", oneLine(err.Error()), ran.CommandPath())
-		report(cmd.ErrOrStderr(), cmd.Name(), err)
+		report(cmd, err)
 		return exitUsage
 	}
-	report(cmd.ErrOrStderr(), cmd.Name(), err)
+	report(cmd, err)
 	return exitFailed
 }
 
 // report writes an error as one line; those of a declarations file as a line for
 // each mistake.
-func report(w io.Writer, program string, err error) {
+func report(cmd *cobra.Command, err error) {
 	lines := []string{oneLine(err.Error())}
 	var many *mistakes
 	if errors.As(err, &many) {
 		lines = strings.Split(many.Error(), "\n")
 	}
 	for _, line := range lines {
-		fmt.Fprintf(w, "%s: %s\n", program, oneLine(line))
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.Name(), renamed(cmd, oneLine(line)))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/waybill-go/waybill"
-	"github.com/waybill-go/waybill/declare"
 	"github.com/waybill-go/waybill/internal/wire"
 )
 
@@ -23,6 +22,7 @@ type app struct {
 	logLevel  string
 	logFormat string
 	wake      wakeFlags
+	declared  declarations
 }
 
 // someBackends are what whoever names no backend is told to choose from.
@@ -92,8 +92,11 @@ func source(cmd *cobra.Command, name string) string {
 // whose receivers this process runs. needed says that the command makes no sense
 // without receivers.
 func (a *app) declareFor(needed bool, sites ...waybill.Site) error {
+	a.declared.sites = sites
 	if a.receivers != "" {
-		if err := declare.LoadFor(a.registry, a.receivers, sites...); err != nil {
+		a.declared.inGo = a.registry.Clone()
+		var err error
+		if a.declared.runners, err = a.readInto(a.registry); err != nil {
 			return &mistakes{err}
 		}
 	}

@@ -126,7 +126,7 @@ func (a *app) demo(cmd *cobra.Command, config demo.Config, asJSON bool) (err err
 		err = json.NewEncoder(cmd.OutOrStdout()).Encode(ledger)
 	} else {
 		ledger.Print(cmd.OutOrStdout())
-		_, err = io.WriteString(cmd.OutOrStdout(), nextSteps)
+		_, err = io.WriteString(cmd.OutOrStdout(), renamed(cmd.Root(), nextSteps))
 	}
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -179,6 +180,12 @@ func start(t *testing.T, program string, args ...string) (*exec.Cmd, *buffer) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asProgram+"="+program)
+	return cmd, launch(t, cmd)
+}
+
+// launch starts a process, which is killed when the test ends. What it writes is told.
+func launch(t *testing.T, cmd *exec.Cmd) *buffer {
+	t.Helper()
 	text := &buffer{}
 	cmd.Stdout, cmd.Stderr = text, text
 	if err := cmd.Start(); err != nil {
@@ -189,8 +196,28 @@ func start(t *testing.T, program string, args ...string) (*exec.Cmd, *buffer) {
 			cmd.Process.Kill()
 			cmd.Wait()
 		}
+		if strings.Contains(text.String(), "DATA RACE") {
+			t.Errorf("%s %v has a data race: %s", cmd.Path, cmd.Args[1:], text)
+		}
 	})
-	return cmd, text
+	return text
+}
+
+// wrote waits until a file has all of the lines.
+func wrote(t *testing.T, path string, lines ...string) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		text, _ := os.ReadFile(path)
+		missing := slices.ContainsFunc(lines, func(line string) bool { return !strings.Contains(string(text), line) })
+		if !missing {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not say %q: %s", path, lines, text)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // says waits until the process has written something.

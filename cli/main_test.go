@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		os.Exit(cli.Run(cli.Bridge(waybill.NewRegistry())))
 	case "worker":
 		os.Exit(cli.Run(cli.Worker(waybill.NewRegistry())))
+	case "shop":
+		os.Exit(cli.Main(shop()))
 	}
 	asynq.LogRedis(slog.New(slog.DiscardHandler)) // a Redis that is away is no news
 	for _, variable := range os.Environ() {       // nothing configures the commands behind a test's back

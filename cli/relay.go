@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +52,8 @@ not be as long as the backlog takes. --window=off has it claim all that is due, 
 every row again whose lease is over; --once and --limit always do.
 
 At the first SIGTERM or SIGINT the relay finishes what it is handing off, gives
-the rest back and exits with 0; a second one ends it at once.`,
+the rest back and exits with 0; a second one ends it at once. At SIGHUP it reads the
+file of --receivers anew.`,
 		Example: `  bridge relay
   bridge relay --lane mail --lane crm
   bridge relay --admin 127.0.0.1:9090
@@ -130,8 +132,9 @@ func (f *relayFlags) check(cmd *cobra.Command) error {
 
 // relaying is a relay for each lane, and the worker for what runs beside them.
 type relaying struct {
-	relays []*relay.Relay
-	local  *inside // nil: nothing runs in this process
+	relays  []*relay.Relay
+	configs []relay.Config // of each
+	local   *inside        // nil: nothing runs in this process
 }
 
 func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
@@ -139,6 +142,8 @@ func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
 	if err != nil {
 		return err
 	}
+	hangups, ignore := catchHangups()
+	defer ignore()
 	backend, err := a.relayBackend(cmd, f, log)
 	if err != nil {
 		return err
@@ -156,7 +161,7 @@ func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
 	if f.allLanes {
 		f.lanes = a.registry.Lanes()
 	}
-	if err := a.checkLanes(f.lanes, backend); err != nil {
+	if err := checkLanes(a.registry, f.lanes, backend); err != nil {
 		return err
 	}
 	if err := reachBackend(cmd.Context(), backend); err != nil {
@@ -178,7 +183,10 @@ func (a *app) relay(cmd *cobra.Command, f relayFlags) error {
 	if r.local != nil {
 		defer sayStopping(cmd.Context(), log, f.drain)()
 	}
-	return watch.during(cmd.Context(), r.run)
+	reload := &reloading{app: a, hangups: hangups, log: log, follows: func(next *waybill.Registry) error {
+		return a.relayFollows(next, f, backend, store, r.configs)
+	}}
+	return reload.during(cmd.Context(), func(ctx context.Context) error { return watch.during(ctx, r.run) })
 }
 
 // relayOnce hands off what is due now and says what came of it.
@@ -205,10 +213,10 @@ func (a *app) relayBackend(cmd *cobra.Command, f relayFlags, log *slog.Logger) (
 
 // checkLanes refuses lanes that nobody declared, and those that would do nothing
 // for want of a queue.
-func (a *app) checkLanes(lanes []string, backend wire.Backend) error {
+func checkLanes(reg *waybill.Registry, lanes []string, backend wire.Backend) error {
 	seen := map[string]bool{}
 	for _, lane := range lanes {
-		if err := a.registry.CheckLane(lane); err != nil {
+		if err := reg.CheckLane(lane); err != nil {
 			return fmt.Errorf("%w: correct --lane, or the receiver's lane", err)
 		}
 		if seen[lane] {
@@ -217,7 +225,7 @@ func (a *app) checkLanes(lanes []string, backend wire.Backend) error {
 		seen[lane] = true
 		// Without a backend a lane may still serve the receivers that run here; the
 		// relay refuses the rows of the others, one by one, and says so.
-		if receivers := a.registry.LaneReceivers(lane); backend == nil && len(receivers) > 0 && !a.runsInRelay(lane) {
+		if receivers := reg.LaneReceivers(lane); backend == nil && len(receivers) > 0 && !runsInRelay(reg, lane) {
 			return usagef("no backend for receiver %s: set --backend or WAYBILL_BACKEND to %s, or to local: to run it here", receivers[0].Key, someBackends)
 		}
 	}
@@ -245,7 +253,7 @@ func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backen
 				config.Backend = made.inside(queue)
 			}
 		}
-		if a.runsInRelay(lane) {
+		if runsInRelay(a.registry, lane) {
 			queue, err := wire.Local(log)
 			if err != nil {
 				return nil, err
@@ -257,7 +265,7 @@ func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backen
 			return nil, err
 		}
 		watch.relay(lane, f.poll)
-		made.relays = append(made.relays, r)
+		made.relays, made.configs = append(made.relays, r), append(made.configs, config)
 	}
 	if made.local == nil {
 		return made, nil
@@ -271,14 +279,11 @@ func (a *app) relays(ctx context.Context, f relayFlags, store wire.Store, backen
 	return made, err
 }
 
-func (a *app) runsInRelay(lane string) bool {
-	for _, receiver := range a.registry.LaneReceivers(lane) {
-		if receiver.Site == waybill.SiteRelay {
-			return true
-		}
-	}
-	return false
+func runsInRelay(reg *waybill.Registry, lane string) bool {
+	return slices.ContainsFunc(reg.LaneReceivers(lane), inRelay)
 }
+
+func inRelay(receiver *waybill.Receiver) bool { return receiver.Site == waybill.SiteRelay }
 
 // run runs everything until ctx ends, or the relays have made their passes.
 func (r *relaying) run(ctx context.Context) error {

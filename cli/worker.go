@@ -36,7 +36,8 @@ number of processes may consume a queue.
 
 At the first SIGTERM or SIGINT the worker takes nothing more and lets receivers
 finish for as long as --drain says; what has not finished by then is cancelled
-and given back, without an attempt spent. A second one ends it at once.`,
+and given back, without an attempt spent. A second one ends it at once. At SIGHUP
+it reads the file of --receivers anew; what runs then ends as it began.`,
 		Example: `  worker --store postgres://app:secret@localhost:5432/app --backend redis://localhost:6379/0 --receivers receivers.yaml
   worker --slots 50 --drain 60s
   worker --lane mail --admin 127.0.0.1:9090`,
@@ -82,6 +83,8 @@ func (a *app) work(cmd *cobra.Command, f workerFlags) error {
 	if err != nil {
 		return err
 	}
+	hangups, ignore := catchHangups()
+	defer ignore()
 	if a.backend == "" {
 		return usagef("no backend: set --backend or WAYBILL_BACKEND to %s", someBackends)
 	}
@@ -96,10 +99,11 @@ func (a *app) work(cmd *cobra.Command, f workerFlags) error {
 	if err := a.declareFor(true, waybill.SiteTask, waybill.SiteRelay); err != nil {
 		return err
 	}
-	if len(f.lanes) == 0 {
+	allLanes := len(f.lanes) == 0
+	if allLanes {
 		f.lanes = a.registry.Lanes()
 	}
-	if err := a.checkLanes(f.lanes, backend); err != nil {
+	if err := checkLanes(a.registry, f.lanes, backend); err != nil {
 		return err
 	}
 	if err := reachBackend(cmd.Context(), backend); err != nil {
@@ -119,16 +123,20 @@ func (a *app) work(cmd *cobra.Command, f workerFlags) error {
 		queues = append(queues, queue)
 	}
 	watch := a.watch(f.admin, store, backend, log)
-	w, err := worker.New(worker.Config{
+	config := worker.Config{
 		Store: store, Backend: waybill.Join(queues...), Slots: f.slots, Drain: f.drain, WorkerID: f.workerID, Logger: log,
 		Observer: watch.observer(),
-	})
+	}
+	w, err := worker.New(config)
 	if err != nil {
 		return err
 	}
 	watch.work(w)
 	defer sayStopping(cmd.Context(), log, f.drain)()
-	return watch.during(cmd.Context(), w.Run)
+	reload := &reloading{app: a, hangups: hangups, log: log, follows: func(next *waybill.Registry) error {
+		return workerFollows(next, f.lanes, allLanes, config, backend)
+	}}
+	return reload.during(cmd.Context(), func(ctx context.Context) error { return watch.during(ctx, w.Run) })
 }
 
 // sayStopping has a line logged when the process is told to stop: a drain may take
