@@ -201,6 +201,7 @@ type Tally struct {
 	Status    Status
 	Rows      int64
 	OldestDue Stamp // when the oldest of them became owed
+	Scheduled int64 // those of them that are pending and not due yet
 }
 
 // OwedEvent counts the owed rows of one receiver for one event name.

@@ -45,6 +45,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 var (
 	deliveriesDesc    = describe("deliveries", "Rows by status: those that are owed (pending, claimed, failed), dead and orphaned.", "lane", "receiver", "status")
 	oldestOwedDesc    = describe("oldest_owed_seconds", "How long ago the oldest owed delivery became due, 0 if none is.", "lane", "receiver")
+	scheduledDesc     = describe("scheduled_deliveries", "Those of the pending rows that are not due yet, by their receivers' own schedule.", "lane", "receiver")
 	inFlightDesc      = describe("in_flight_rows", "Claimed rows: waiting for a worker, running, or given back and with nobody.", "lane", "state")
 	oldestWaitingDesc = describe("oldest_waiting_seconds", "How long ago the oldest row that waits for a worker was handed off, 0 if none does.", "lane")
 	queueMessagesDesc = describe("queue_messages", "Messages in the queue: ready for a worker, or running.", "lane", "state")
@@ -52,7 +53,7 @@ var (
 	consumersDesc     = describe("queue_consumers", "Slots of all workers on the queue.", "lane")
 
 	backlogDescs = []*prometheus.Desc{
-		deliveriesDesc, oldestOwedDesc, inFlightDesc, oldestWaitingDesc, queueMessagesDesc, queueOldestDesc, consumersDesc,
+		deliveriesDesc, oldestOwedDesc, scheduledDesc, inFlightDesc, oldestWaitingDesc, queueMessagesDesc, queueOldestDesc, consumersDesc,
 	}
 )
 
@@ -142,6 +143,7 @@ type owner struct{ lane, receiver string }
 func (b *backlog) sendDeliveries(answer deliveries, gauge send) {
 	rows := map[owner]map[waybill.Status]int64{}
 	oldest := map[owner]time.Duration{}
+	scheduled := map[owner]int64{}
 	for _, receiver := range b.registry.Receivers() {
 		rows[owner{receiver.Lane, receiver.Key}] = map[waybill.Status]int64{}
 	}
@@ -152,6 +154,7 @@ func (b *backlog) sendDeliveries(answer deliveries, gauge send) {
 			rows[of] = map[waybill.Status]int64{}
 		}
 		rows[of][tally.Status] += tally.Rows
+		scheduled[of] += tally.Scheduled
 		if tally.Status.Owed() {
 			oldest[of] = max(oldest[of], answer.at.Sub(tally.OldestDue.Time()))
 		}
@@ -161,6 +164,7 @@ func (b *backlog) sendDeliveries(answer deliveries, gauge send) {
 			gauge(deliveriesDesc, float64(counts[status]), of.lane, of.receiver, string(status))
 		}
 		gauge(oldestOwedDesc, oldest[of].Seconds(), of.lane, of.receiver)
+		gauge(scheduledDesc, float64(scheduled[of]), of.lane, of.receiver)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestWhatIsOwed(t *testing.T) {
 	t.Parallel()
 	s := newStore()
 	s.tallies = []waybill.Tally{
-		{Receiver: "a", Status: waybill.Pending, Rows: 3, OldestDue: s.ago(-time.Hour)}, // scheduled
+		{Receiver: "a", Status: waybill.Pending, Rows: 3, OldestDue: s.ago(-time.Hour), Scheduled: 2},
 		{Receiver: "a", Status: waybill.Failed, Rows: 2, OldestDue: s.ago(90 * time.Second)},
 		{Receiver: "a", Status: waybill.Succeeded, Rows: 900, OldestDue: s.ago(24 * time.Hour)},
 		{Receiver: "a", Status: waybill.Dead, Rows: 1, OldestDue: s.ago(24 * time.Hour)},
@@ -30,19 +30,22 @@ func TestWhatIsOwed(t *testing.T) {
 	}
 	c := newCollector(t, metrics.Config{Registry: declare(t, twoReceivers), Store: s})
 	want := map[string]float64{
-		`waybill_oldest_owed_seconds{lane="mail",receiver="a"}`:               90,
-		`waybill_oldest_owed_seconds{lane="default",receiver="b"}`:            0,
-		`waybill_oldest_owed_seconds{lane="default",receiver="(undeclared)"}`: 3600,
-		`waybill_in_flight_rows{lane="mail",state="waiting"}`:                 2,
-		`waybill_in_flight_rows{lane="mail",state="running"}`:                 3,
-		`waybill_in_flight_rows{lane="mail",state="given_back"}`:              1,
-		`waybill_in_flight_rows{lane="default",state="waiting"}`:              0,
-		`waybill_in_flight_rows{lane="default",state="running"}`:              1,
-		`waybill_in_flight_rows{lane="default",state="given_back"}`:           0,
-		`waybill_oldest_waiting_seconds{lane="mail"}`:                         7,
-		`waybill_oldest_waiting_seconds{lane="default"}`:                      0,
-		`waybill_read_errors_total{source="deliveries"}`:                      0,
-		`waybill_read_errors_total{source="in_flight"}`:                       0,
+		`waybill_oldest_owed_seconds{lane="mail",receiver="a"}`:                90,
+		`waybill_oldest_owed_seconds{lane="default",receiver="b"}`:             0,
+		`waybill_oldest_owed_seconds{lane="default",receiver="(undeclared)"}`:  3600,
+		`waybill_in_flight_rows{lane="mail",state="waiting"}`:                  2,
+		`waybill_in_flight_rows{lane="mail",state="running"}`:                  3,
+		`waybill_in_flight_rows{lane="mail",state="given_back"}`:               1,
+		`waybill_in_flight_rows{lane="default",state="waiting"}`:               0,
+		`waybill_in_flight_rows{lane="default",state="running"}`:               1,
+		`waybill_in_flight_rows{lane="default",state="given_back"}`:            0,
+		`waybill_oldest_waiting_seconds{lane="mail"}`:                          7,
+		`waybill_oldest_waiting_seconds{lane="default"}`:                       0,
+		`waybill_scheduled_deliveries{lane="mail",receiver="a"}`:               2,
+		`waybill_scheduled_deliveries{lane="default",receiver="b"}`:            0,
+		`waybill_scheduled_deliveries{lane="default",receiver="(undeclared)"}`: 0,
+		`waybill_read_errors_total{source="deliveries"}`:                       0,
+		`waybill_read_errors_total{source="in_flight"}`:                        0,
 	}
 	for owner, counts := range map[string][5]float64{
 		`lane="mail",receiver="a"`: {3, 0, 2, 1, 0}, `lane="default",receiver="b"`: {}, `lane="default",receiver="(undeclared)"`: {9, 0, 0, 0, 0},

@@ -17,7 +17,8 @@ import (
 // claimed and failed rows together.
 type Counts struct {
 	Owed      int64 `json:"owed"`
-	Claimed   int64 `json:"claimed"` // in a queue, or running
+	Scheduled int64 `json:"scheduled"` // those of the owed that are not due yet, by their receivers' own schedule
+	Claimed   int64 `json:"claimed"`   // in a queue, or running
 	Succeeded int64 `json:"succeeded"`
 	Failed    int64 `json:"failed"` // waiting out the backoff after a failed attempt
 	Dead      int64 `json:"dead"`
@@ -141,6 +142,7 @@ func (r *Report) count(tallies []waybill.Tally, reg *waybill.Registry, now waybi
 func (c *Counts) add(tally waybill.Tally, now waybill.Stamp) {
 	if tally.Status.Owed() {
 		c.Owed += tally.Rows
+		c.Scheduled += tally.Scheduled
 		c.OldestOwedSeconds = max(c.OldestOwedSeconds, secondsSince(tally.OldestDue, now))
 	}
 	switch tally.Status {

@@ -108,6 +108,29 @@ func TestStatusCountsAndNamesWhatIsUnknown(t *testing.T) {
 	}
 }
 
+// What is scheduled is owed, and no reason to worry.
+func TestStatusCountsWhatIsScheduled(t *testing.T) {
+	t.Parallel()
+	store := rows{tallies: []waybill.Tally{
+		{Receiver: "mail", Status: waybill.Pending, Rows: 5, OldestDue: noon.Add(time.Hour), Scheduled: 4},
+		{Receiver: "audit", Status: waybill.Pending, Rows: 2, OldestDue: noon.Add(time.Minute), Scheduled: 2},
+	}}
+	report, err := ops.Status(context.Background(), store, registry(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (ops.Counts{Owed: 7, Scheduled: 6}); report.Counts != want || report.Receivers[1].Scheduled != 4 {
+		t.Errorf("counts %+v and %+v, want %+v", report.Counts, report.Receivers, want)
+	}
+	var text strings.Builder
+	if err := report.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\n6 of what is owed is scheduled for later.\n"; !strings.Contains(text.String(), want) {
+		t.Errorf("text\n%s\nlacks %q", text.String(), want)
+	}
+}
+
 func TestJSONOfNothing(t *testing.T) {
 	t.Parallel()
 	report, err := ops.Status(context.Background(), rows{}, waybill.NewRegistry(), nil)
@@ -118,7 +141,7 @@ func TestJSONOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"owed":0,"claimed":0,"succeeded":0,"failed":0,"dead":0,"orphaned":0,"cancelled":0,"oldest_owed_seconds":0,` +
+	want := `{"owed":0,"scheduled":0,"claimed":0,"succeeded":0,"failed":0,"dead":0,"orphaned":0,"cancelled":0,"oldest_owed_seconds":0,` +
 		`"receivers":[],"unknown_receivers":[],"unknown_events":[],` +
 		`"lanes":[{"lane":"default","queue":null,"waiting":0,"running":0,"given_back":0,"oldest_waiting_seconds":0,"pause":null}],"wake_ups":null,"live":null}`
 	if string(got) != want {
@@ -137,7 +160,7 @@ func TestJSONOfAReceiver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"key":"mail","lane":"mail","known":true,"owed":1,"claimed":0,"succeeded":0,"failed":1,"dead":0,"orphaned":0,"cancelled":0,"oldest_owed_seconds":1.235}`
+	want := `{"key":"mail","lane":"mail","known":true,"owed":1,"scheduled":0,"claimed":0,"succeeded":0,"failed":1,"dead":0,"orphaned":0,"cancelled":0,"oldest_owed_seconds":1.235}`
 	if string(got) != want {
 		t.Errorf("JSON = %s\nwant   %s", got, want)
 	}

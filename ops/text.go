@@ -23,6 +23,9 @@ func (r Report) WriteText(w io.Writer) error {
 	var text strings.Builder
 	writeTable(&text, rows, 2)
 	text.WriteByte('\n')
+	if r.Scheduled > 0 {
+		fmt.Fprintf(&text, "%d of what is owed is scheduled for later.\n\n", r.Scheduled)
+	}
 	writeLanes(&text, r.Lanes)
 	for _, lane := range r.Lanes {
 		writePause(&text, lane.Lane, lane.Pause)

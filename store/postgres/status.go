@@ -31,7 +31,7 @@ func (s *Store) Now(ctx context.Context) (waybill.Stamp, error) {
 func (s *Store) Tallies(ctx context.Context) ([]waybill.Tally, error) {
 	tallies, err := query(ctx, s, talliesSQL, func(row pgx.CollectableRow) (tally waybill.Tally, err error) {
 		var oldest pgtype.Timestamptz
-		err = row.Scan(&tally.Receiver, &tally.Status, &tally.Rows, &oldest)
+		err = row.Scan(&tally.Receiver, &tally.Status, &tally.Rows, &oldest, &tally.Scheduled)
 		tally.OldestDue = stampOf(oldest)
 		return tally, err
 	})
@@ -42,7 +42,7 @@ func (s *Store) Tallies(ctx context.Context) ([]waybill.Tally, error) {
 }
 
 const talliesSQL = `
-SELECT receiver, status, count(*), min(due_at)
+SELECT receiver, status, count(*), min(due_at), count(*) FILTER (WHERE status = 'pending' AND due_at > now())
   FROM waybill.delivery
  GROUP BY receiver, status
  ORDER BY receiver, status`

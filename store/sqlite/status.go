@@ -18,16 +18,16 @@ func (s *Store) Now(ctx context.Context) (waybill.Stamp, error) {
 }
 
 const talliesSQL = `
-SELECT receiver, status, count(*), min(due_at) FROM delivery
+SELECT receiver, status, count(*), min(due_at), count(*) FILTER (WHERE status = 'pending' AND due_at > ?1) FROM delivery
  GROUP BY receiver, status ORDER BY receiver, status`
 
 // Tallies counts every row by receiver and status. It reads the whole table.
 func (s *Store) Tallies(ctx context.Context) ([]waybill.Tally, error) {
 	ctx, cancel := context.WithTimeout(ctx, countTimes*s.callTimeout)
 	defer cancel()
-	rows, err := s.read().QueryContext(ctx, talliesSQL)
+	rows, err := s.read().QueryContext(ctx, talliesSQL, s.now())
 	tallies, err := collect(rows, err, func(rows *sql.Rows, t *waybill.Tally) error {
-		return rows.Scan(&t.Receiver, &t.Status, &t.Rows, &t.OldestDue)
+		return rows.Scan(&t.Receiver, &t.Status, &t.Rows, &t.OldestDue, &t.Scheduled)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count deliveries: %w", err)

@@ -24,6 +24,20 @@ var dueCases = []testCase{
 		d := b.take(claimed[0].Message)[0]
 		equal(b, "due as the run sees it", d.DueAt, row.DueAt.Time())
 	}},
+	{"what is scheduled is counted apart until it is due", func(b *scene) {
+		scheduled(b, func() (time.Time, error) { return time.Now().Add(time.Hour), nil }, "now")
+		b.fire(Parcel{}, Parcel{})
+		for offset, want := range map[time.Duration]int64{0: 2, 2 * time.Hour: 0} {
+			b.SetClock(offset)
+			for _, tally := range b.tallies() {
+				if tally.Receiver == "now" {
+					equal(b, "scheduled of a plain one", tally.Scheduled, 0)
+				} else {
+					equal(b, "scheduled", tally.Scheduled, want)
+				}
+			}
+		}
+	}},
 	{"a time that is past, and none, are at once", func(b *scene) {
 		for _, past := range []time.Time{{}, time.Unix(0, 0), time.Now().Add(-time.Hour)} {
 			scheduled(b, func() (time.Time, error) { return past, nil })
