@@ -155,7 +155,7 @@ func (l *launch) adminPort() string {
 func receivers(t *testing.T, name string) *waybill.Registry {
 	t.Helper()
 	reg := waybill.NewRegistry()
-	if err := declare.Load(reg, name); err != nil {
+	if err := declare.LoadFor(reg, name, waybill.SiteTask, waybill.SiteRelay); err != nil {
 		t.Fatal(err)
 	}
 	return reg

@@ -84,7 +84,8 @@ func TestSystemd(t *testing.T) {
 			}
 			l.checkGrace(time.Duration(seconds) * time.Second)
 			if !slices.Contains(u["Service.EnvironmentFile"], "/etc/waybill/waybill.env") || u.one(t, "Service.Restart") != "on-failure" ||
-				u.one(t, "Service.DynamicUser") != "yes" || u.one(t, "Install.WantedBy") != "multi-user.target" {
+				u.one(t, "Service.DynamicUser") != "yes" || u.one(t, "Service.ExecReload") != "/bin/kill -HUP $MAINPID" ||
+				u.one(t, "Service.KillMode") != "mixed" || u.one(t, "Install.WantedBy") != "multi-user.target" {
 				t.Errorf("the unit is %v", u)
 			}
 		})
