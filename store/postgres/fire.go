@@ -133,8 +133,8 @@ func (s *Store) duplicate(ctx context.Context, tx DB, key string, written []int6
 // Payloads travel as text: as json they would be encoded anew, and no longer be
 // what was fired. Where no event has a dedupe key, none is looked for.
 const (
-	fireSQL      = firedSQL + eventsSQL + `)` + deliveriesSQL + inOrderSQL + `)` + firedAllSQL
-	fireKeyedSQL = firedSQL + eventsSQL + onceSQL + ` RETURNING id)` + deliveriesSQL + writtenOnlySQL + inOrderSQL + `)` + firedOnceSQL
+	fireSQL      = firedSQL + eventsSQL + deliveriesSQL + inOrderSQL + firedAllSQL
+	fireKeyedSQL = firedSQL + eventsSQL + onceSQL + deliveriesSQL + writtenOnlySQL + inOrderSQL + firedOnceSQL
 
 	firedSQL = `
 WITH fired AS MATERIALIZED (
@@ -151,8 +151,10 @@ WITH fired AS MATERIALIZED (
                   correlation_id, causation_id, suppressed_reason, retention_seconds, delete_when
       FROM fired ORDER BY n`
 	onceSQL = `
-    ON CONFLICT (dedupe_key) WHERE dedupe_key IS NOT NULL DO NOTHING`
-	deliveriesSQL = `, deliveries AS (
+    ON CONFLICT (dedupe_key) WHERE dedupe_key IS NOT NULL DO NOTHING
+    RETURNING id`
+	deliveriesSQL = `
+), deliveries AS (
     INSERT INTO waybill.delivery (event_id, receiver, target, target_digest, max_attempts, available_at, due_at)
     SELECT fired.id, d.receiver, d.target, d.digest, d.max_attempts, GREATEST(now(), d.due), GREATEST(now(), d.due)
       FROM unnest($12::bigint[], $13::text[], $14::text[], $15::bytea[], $16::integer[], $17::timestamptz[])
@@ -162,8 +164,12 @@ WITH fired AS MATERIALIZED (
       JOIN events ON events.id = fired.id`
 	inOrderSQL = `
      ORDER BY d.n`
-	firedAllSQL  = ` SELECT id, true FROM fired ORDER BY n`
-	firedOnceSQL = ` SELECT fired.id, events.id IS NOT NULL FROM fired LEFT JOIN events ON events.id = fired.id ORDER BY n`
+	firedAllSQL = `
+)
+SELECT id, true FROM fired ORDER BY n`
+	firedOnceSQL = `
+)
+SELECT fired.id, events.id IS NOT NULL FROM fired LEFT JOIN events ON events.id = fired.id ORDER BY n`
 
 	// unfireSQL has the deliveries go with their events, in the transaction that wrote
 	// both: nobody else has seen them.
