@@ -5,12 +5,14 @@
 // The payload is on standard input, byte for byte. The environment says which delivery
 // it is:
 //
-//	WAYBILL_DELIVERY_ID  the delivery's id: the same at every attempt
-//	WAYBILL_EVENT        the event's name
-//	WAYBILL_EVENT_ID     the event's id: the same for every receiver of it
-//	WAYBILL_ATTEMPT      1 for the first run
-//	WAYBILL_RECEIVER     the receiver's key
-//	WAYBILL_TARGET       the target of a fan-out; absent otherwise
+//	WAYBILL_DELIVERY_ID    the delivery's id: the same at every attempt
+//	WAYBILL_EVENT          the event's name
+//	WAYBILL_EVENT_ID       the event's id: the same for every receiver of it
+//	WAYBILL_EVENT_VERSION  the version that its payload was recorded in
+//	WAYBILL_CORRELATION_ID the same for all that came of one beginning
+//	WAYBILL_ATTEMPT        1 for the first run
+//	WAYBILL_RECEIVER       the receiver's key
+//	WAYBILL_TARGET         the target of a fan-out; absent otherwise
 //
 // Beside these and Config.Env the command gets PATH, HOME, USER, LOGNAME, SHELL, TZ,
 // TMPDIR and the variables of the locale, and nothing more: the environment of a worker

@@ -17,12 +17,14 @@ const (
 	deliveryVariable = "WAYBILL_DELIVERY_ID"
 	eventVariable    = "WAYBILL_EVENT"
 	eventIDVariable  = "WAYBILL_EVENT_ID"
+	versionVariable  = "WAYBILL_EVENT_VERSION"
+	chainVariable    = "WAYBILL_CORRELATION_ID"
 	attemptVariable  = "WAYBILL_ATTEMPT"
 	receiverVariable = "WAYBILL_RECEIVER"
 	targetVariable   = "WAYBILL_TARGET"
 )
 
-var reserved = []string{deliveryVariable, eventVariable, eventIDVariable, attemptVariable, receiverVariable, targetVariable}
+var reserved = []string{deliveryVariable, eventVariable, eventIDVariable, versionVariable, chainVariable, attemptVariable, receiverVariable, targetVariable}
 
 // handedDown are the variables of this process that a command gets as well: what
 // programs need to work at all, and no passwords.
@@ -90,6 +92,8 @@ func facts(d *waybill.Delivery) []string {
 		deliveryVariable + "=" + strconv.FormatInt(d.ID, 10),
 		eventVariable + "=" + d.Event.Name,
 		eventIDVariable + "=" + strconv.FormatInt(d.Event.ID, 10),
+		versionVariable + "=" + strconv.Itoa(d.Event.Version),
+		chainVariable + "=" + d.Event.CorrelationID,
 		attemptVariable + "=" + strconv.Itoa(d.Attempt),
 		receiverVariable + "=" + d.Receiver,
 	}

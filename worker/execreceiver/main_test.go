@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func delivery() *waybill.Delivery {
 	return &waybill.Delivery{
 		ID: 42, Receiver: "crm sync", Attempt: 3, MaxAttempts: 5, Lease: time.Minute,
-		Event: &waybill.Event{ID: 7, Name: "order.placed", Payload: []byte(`{ "a" : 12345678901234567890, "b":"<&\u00e9é>" }`)},
+		Event: &waybill.Event{ID: 7, Name: "order.placed", Version: 2, CorrelationID: "réq 1", Payload: []byte(`{ "a" : 12345678901234567890, "b":"<&\u00e9é>" }`)},
 	}
 }
 

@@ -35,6 +35,7 @@ func TestTheCommandGetsThePayloadAndTheFacts(t *testing.T) {
 	env := "\n" + read(t, config.Dir, "env")
 	for _, want := range []string{
 		"WAYBILL_DELIVERY_ID=42\n", "WAYBILL_EVENT=order.placed\n", "WAYBILL_EVENT_ID=7\n", "WAYBILL_ATTEMPT=3\n",
+		"WAYBILL_EVENT_VERSION=2\n", "WAYBILL_CORRELATION_ID=réq 1\n",
 		"WAYBILL_RECEIVER=crm sync\n", "WAYBILL_TARGET=tenant 5/ü%\nx=y\n", "CRM_TOKEN=a b\nc\n", "LANG=xx\n", "PATH=" + os.Getenv("PATH") + "\n",
 	} {
 		if !strings.Contains(env, "\n"+want) {

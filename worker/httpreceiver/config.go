@@ -4,17 +4,19 @@
 //
 // The body is the payload, byte for byte. These headers go with it:
 //
-//	Content-Type        application/json
-//	Idempotency-Key     the delivery's id: the same at every attempt
-//	Waybill-Delivery-Id the same again
-//	Waybill-Event       the event's name
-//	Waybill-Event-Id    the event's id: the same for every receiver of it
-//	Waybill-Attempt     1 for the first run
-//	Waybill-Receiver    the receiver's key
-//	Waybill-Target      the target of a fan-out; absent otherwise
+//	Content-Type           application/json
+//	Idempotency-Key        the delivery's id: the same at every attempt
+//	Waybill-Delivery-Id    the same again
+//	Waybill-Event          the event's name
+//	Waybill-Event-Id       the event's id: the same for every receiver of it
+//	Waybill-Event-Version  the version that its payload was recorded in
+//	Waybill-Correlation-Id the same for all that came of one beginning
+//	Waybill-Attempt        1 for the first run
+//	Waybill-Receiver       the receiver's key
+//	Waybill-Target         the target of a fan-out; absent otherwise
 //
-// In Waybill-Event, Waybill-Receiver and Waybill-Target, whatever is not
-// printable ASCII, and the percent sign, is percent-encoded.
+// In Waybill-Event, Waybill-Correlation-Id, Waybill-Receiver and Waybill-Target,
+// whatever is not printable ASCII, and the percent sign, is percent-encoded.
 //
 // The outcome:
 //

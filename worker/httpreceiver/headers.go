@@ -59,8 +59,12 @@ func describe(headers http.Header, d *waybill.Delivery) {
 	headers.Set("Waybill-Delivery-Id", id)
 	headers.Set("Waybill-Event", escape(d.Event.Name))
 	headers.Set("Waybill-Event-Id", strconv.FormatInt(d.Event.ID, 10))
+	headers.Set("Waybill-Event-Version", strconv.Itoa(d.Event.Version))
 	headers.Set("Waybill-Attempt", strconv.Itoa(d.Attempt))
 	headers.Set("Waybill-Receiver", escape(d.Receiver))
+	if d.Event.CorrelationID != "" {
+		headers.Set("Waybill-Correlation-Id", escape(d.Event.CorrelationID))
+	}
 	if d.Target != "" {
 		headers.Set("Waybill-Target", escape(d.Target))
 	}

@@ -41,7 +41,7 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 func delivery() *waybill.Delivery {
 	return &waybill.Delivery{
 		ID: 42, Receiver: "crm.sync", Attempt: 3, MaxAttempts: 5, Lease: time.Minute,
-		Event: &waybill.Event{ID: 7, Name: "order.placed", Payload: []byte(`{ "a" : 12345678901234567890, "b":"<&\u00e9é>" }` + "\n")},
+		Event: &waybill.Event{ID: 7, Name: "order.placed", Version: 2, CorrelationID: "réq 1", Payload: []byte(`{ "a" : 12345678901234567890, "b":"<&\u00e9é>" }` + "\n")},
 	}
 }
 
@@ -85,6 +85,7 @@ func TestRequestCarriesThePayloadAndSaysWhichDelivery(t *testing.T) {
 	want := map[string]string{
 		"Content-Type": "application/cloudevents+json", "Idempotency-Key": "42", "Waybill-Delivery-Id": "42",
 		"Waybill-Event": "order.placed", "Waybill-Event-Id": "7", "Waybill-Attempt": "3",
+		"Waybill-Event-Version": "2", "Waybill-Correlation-Id": "r%C3%A9q 1",
 		"Waybill-Receiver": "crm.sync", "Waybill-Target": "tenant 5/%C3%BC%25%0A", "X-Tenant": "blue",
 	}
 	for name, value := range want {
