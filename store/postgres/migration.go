@@ -33,10 +33,10 @@ func (m pgxMigration) query(ctx context.Context, text string, args ...any) (pgx.
 type sqlMigration struct{ tx *sql.Tx }
 
 func (m sqlMigration) exec(ctx context.Context, text string, args ...any) error {
-	_, err := overSQL{m.tx}.Exec(ctx, text, args...)
+	_, err := over(m.tx).Exec(ctx, text, args...)
 	return err
 }
 
 func (m sqlMigration) query(ctx context.Context, text string, args ...any) (pgx.Rows, error) {
-	return overSQL{m.tx}.Query(ctx, text, args...)
+	return over(m.tx).Query(ctx, text, args...)
 }

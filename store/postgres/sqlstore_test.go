@@ -327,6 +327,17 @@ func TestRunTxOverDrivers(t *testing.T) {
 	})
 }
 
+// embedding is a transaction with something beside it, which does not know our
+// parameters, as bun's.
+type embedding struct {
+	*sql.Tx
+	_ string
+}
+
+func (e embedding) QueryContext(context.Context, string, ...any) (*sql.Rows, error) {
+	return nil, errors.New("there is no parameter $1")
+}
+
 // hidden does not tell which transaction it is.
 type hidden struct{ postgres.SQLTx }
 
@@ -334,10 +345,15 @@ type hidden struct{ postgres.SQLTx }
 func TestWakesOfWhatIsFiredOverDrivers(t *testing.T) {
 	t.Parallel()
 	overEach(t, func(t *testing.T, d sqlDriver) {
-		pooled, pool := newLanes(t, -1)
+		_, pool := newLanes(t, -1)
+		// Other tests fire by wrappers too, in the schema that is the default.
+		schema := "wakes_" + d.name
+		migrate(t, pool, schema)
 		db := d.open(t, pool.Config().ConnString(), 3)
-		store := newStore(t, postgres.Config{DB: db, Registry: lanes(), WakeInterval: -1})
+		store := newStore(t, postgres.Config{DB: db, Registry: lanes(), Schema: schema, WakeInterval: -1})
+		pooled := newStore(t, postgres.Config{Pool: pool, Registry: lanes(), Schema: schema, WakeInterval: -1})
 		s := newSentry(t, pool)
+		exec(t, s.conn, "LISTEN "+schema+"_due")
 		within := func(what string, f func(ctx context.Context, tx *sql.Tx) error, want ...string) {
 			t.Helper()
 			if err := store.InSQLTx(t.Context(), func(tx *sql.Tx) error { return f(t.Context(), tx) }); err != nil {
@@ -354,6 +370,10 @@ func TestWakesOfWhatIsFiredOverDrivers(t *testing.T) {
 			_, err := store.FireAllSQL(ctx, hidden{tx}, []any{to("mail"), to("bulk")})
 			return err
 		}, "mail", "bulk")
+		within("one lane, of what embeds the transaction", func(ctx context.Context, tx *sql.Tx) error {
+			_, err := store.FireSQL(ctx, &embedding{Tx: tx}, to("mail"))
+			return err
+		}, "mail")
 		within("another store's", func(ctx context.Context, tx *sql.Tx) error {
 			_, err := pooled.FireSQL(ctx, tx, to("mail"))
 			return err

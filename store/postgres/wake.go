@@ -206,7 +206,7 @@ func (f *firing) note(schema string, db any, more waybill.Committed) {
 func connOf(db any) (conn any, known bool) {
 	switch db := db.(type) {
 	case overSQL:
-		return connOf(db.tx)
+		return connOf(db.to)
 	case *pgx.Conn, *sql.Tx:
 		return db, true
 	case *pgxpool.Pool, *sql.DB, *sql.Conn:
