@@ -302,17 +302,28 @@ func TestDeliverAfterReceiversWereLeftBehind(t *testing.T) {
 		hold := make(chan struct{})
 		store := newLedger(registry(t, func(context.Context, *waybill.Delivery) error { <-hold; return nil },
 			map[string]waybill.Options{"a": {}}))
-		w := start(t, worker.Config{Store: store, Drain: time.Second})
+		queue := newHand() // which takes its time as well
+		queue.linger = make(chan struct{})
+		w := start(t, worker.Config{Store: store, Backend: queue, Drain: time.Second})
 		stuck := w.handIn(t.Context(), store.claimed("a", 1)...)
 		synctest.Wait()
 		w.cancel()
+		if w.Free() != 0 {
+			t.Errorf("%d slots are free of a worker that stops", w.Free())
+		}
 		if err := w.ended(); err == nil {
 			t.Error("Run returned nil, want an error that counts the receiver left behind")
 		}
-		late := store.claimed("a", 1)[0]
-		if err := w.Deliver(t.Context(), late); !errors.Is(err, worker.ErrNotRunning) {
-			t.Errorf("Deliver returned %v, want %v", err, worker.ErrNotRunning)
+		refused := func() {
+			t.Helper()
+			if err := w.Deliver(t.Context(), store.claimed("a", 1)[0]); !errors.Is(err, worker.ErrNotRunning) {
+				t.Errorf("Deliver returned %v, want %v", err, worker.ErrNotRunning)
+			}
 		}
+		refused()
+		close(queue.linger)
+		synctest.Wait()
+		refused()
 		close(hold)
 		wantNil(t, stuck, 1)
 		synctest.Wait()

@@ -314,6 +314,15 @@ func TestBacklogOfATeamsOwnServers(t *testing.T) {
 	// In another database it cannot be told from one that was forgotten here.
 	shutdown = elsewhere.serve(deliver, func() {})
 	poll.Until(t, "nothing is known", func() bool { return backlogOf(t, m.queue).Consumers == unknown })
+	letGoEmpty, endEmpty := holding(t, empty, 1)
+	poll.Until(t, "another lane's consumer is known", func() bool { return backlogOf(t, empty).Consumers == waybill.Known(int64(1)) })
+	if got := backlogOf(t, m.queue).Consumers; got != unknown {
+		t.Errorf("%s consumers beside another lane's, want unknown", got)
+	}
+	letGoEmpty()
+	if err := endEmpty(); err != nil {
+		t.Error(err)
+	}
 	letGo, end := holding(t, m.queue, 1) // a Consume of the queue can be told from it
 	poll.Until(t, "the consumer is known", func() bool { return backlogOf(t, m.queue).Consumers == waybill.Known(int64(1)) })
 	letGo()
