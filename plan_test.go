@@ -68,6 +68,37 @@ func TestPlanWhileDeclarationsGoOn(t *testing.T) {
 	}
 }
 
+// A plan may read some of the old declarations and some of the new, and never a part of one.
+func TestPlanWhileDeclarationsAreReplaced(t *testing.T) {
+	t.Parallel()
+	old, next := upgraded(t, unchanged), upgraded(t, unchanged)
+	for _, reg := range []*waybill.Registry{old, next} {
+		waybill.On(reg, "fan", ignore, waybill.Options{Targets: toAll("a", "b")})
+	}
+	reg := old.Clone()
+	v1 := waybill.RawEvent{Name: "order.placed", Version: 1, Payload: json.RawMessage(`{}`)}
+	var all sync.WaitGroup
+	for _, with := range []*waybill.Registry{old, next} {
+		all.Go(func() {
+			for range 300 {
+				if err := reg.Replace(with); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		all.Go(func() {
+			for range 300 {
+				for _, fired := range []any{orderPlaced{}, v1} {
+					if got, err := reg.Plan(t.Context(), nil, fired); err != nil || len(got.Deliveries) != 3 {
+						t.Errorf("owed %+v, %v; want one to mail and two to fan", got.Deliveries, err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
 // The encoder does not look into what a MarshalJSON returned, and PostgreSQL would refuse it
 // only once the caller's transaction is under way.
 func TestFireRefusesAPayloadThatIsNotUTF8(t *testing.T) {
