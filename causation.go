@@ -26,7 +26,8 @@ func suppressed(ctx context.Context) (string, error) {
 
 // WithCorrelation returns a context in which events are fired under a correlation id:
 // that of the request, say. What receivers fire inherits it, and so on down the chain.
-// Where nobody gives one, it is the id of the event that the chain began with.
+// Where nobody gives one, or an empty one, it is the id of the event that the chain
+// began with.
 func WithCorrelation(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, correlationKey{}, id)
 }

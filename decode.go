@@ -41,13 +41,13 @@ func decode[T any](reg *Registry, version int, name string, payload json.RawMess
 
 // Refuses says why this process cannot run the receiver on the event, empty if it can:
 // another release may have renamed the event, or recorded it in a version that is newer
-// than the one declared here. It is no fault of the event's: a worker gives the row back
+// than the one whose type it is given. It is no fault of the event's: a worker gives the row back
 // for one that can.
 func (r *Registry) Refuses(receiver *Receiver, event *Event) string {
 	if !receiver.Accepts(event.Name) {
 		return "receiver is not declared for the event: renamed?"
 	}
-	if receiver.Event == AnyEvent { // it gets the payload as it is, with its version
+	if !receiver.decodes { // it gets the payload as it is, with its version
 		return ""
 	}
 	if declared, ok := r.declaration(event.Name); ok && event.Version > declared.version {

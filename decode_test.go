@@ -208,6 +208,7 @@ func TestRefusesWhatAnotherReleaseKnows(t *testing.T) {
 	reg := upgraded(t, toNotes)
 	waybill.OnAny(reg, "audit", ignoreAny, waybill.Options{})
 	reg.Add(waybill.Receiver{Key: "legacy", Event: "order.archived", Run: ignoreAny})
+	reg.Add(waybill.Receiver{Key: "hook", Event: "order.placed", Run: ignoreAny})
 	if err := reg.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -225,6 +226,7 @@ func TestRefusesWhatAnotherReleaseKnows(t *testing.T) {
 		{"a receiver of any event", "audit", "order.placed", 3, ""},
 		{"a receiver of any event, of a newer version", "audit", "order.placed", 4, ""},
 		{"a receiver of any event, of one nobody declares", "audit", "order.made", 9, ""},
+		{"a receiver of the payload as it is, of a newer version", "hook", "order.placed", 4, ""},
 		{"an event that no Go type is", "legacy", "order.archived", 9, ""},
 		{"another event than one that no Go type is", "legacy", "order.placed", 3, renamed},
 	} {

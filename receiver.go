@@ -88,6 +88,8 @@ type Receiver struct {
 	// the store hands out.
 	RunTx  func(ctx context.Context, tx any, d *Delivery) error
 	TxKind string
+
+	decodes bool // it is given the declared type, and not the payload as it is
 }
 
 // On registers a plain receiver of the event that T is declared as. What is

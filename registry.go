@@ -72,7 +72,7 @@ func (r *Registry) addTyped(t reflect.Type, receiver Receiver) {
 	}
 	r.mu.Unlock()
 	if ok {
-		receiver.Event = declared.name
+		receiver.Event, receiver.decodes = declared.name, true
 		r.Add(receiver)
 	}
 }
