@@ -1,0 +1,4 @@
+CREATE TABLE shop_order (
+    id   bigint PRIMARY KEY,
+    item text NOT NULL
+);

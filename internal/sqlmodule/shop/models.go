@@ -1,0 +1,6 @@
+package shop
+
+type ShopOrder struct {
+	ID   int64
+	Item string
+}
