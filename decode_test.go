@@ -41,6 +41,7 @@ func toNotes(payload json.RawMessage, from int) (json.RawMessage, error) {
 	return json.Marshal(orderPlaced{ID: old.Number, Notes: fmt.Sprintf("from %d", from)})
 }
 
+// Trap 73: the payload of an older version.
 func TestOlderPayloadsAreUpgraded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -111,6 +112,7 @@ func TestEveryoneIsGivenTheUpgradedEvent(t *testing.T) {
 	}
 }
 
+// Trap 73: an upgrade that returns nothing.
 func TestAnUpgradeThatFailsIsPermanent(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no such currency")

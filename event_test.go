@@ -47,6 +47,7 @@ func orders(t *testing.T, keys ...string) *waybill.Registry {
 
 func unchanged(payload json.RawMessage, _ int) (json.RawMessage, error) { return payload, nil }
 
+// Trap 62: a retention of parts of a second.
 func TestDeclareRefuses(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 256)

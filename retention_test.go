@@ -55,6 +55,7 @@ func TestRetentionIsCopiedToTheEvent(t *testing.T) {
 
 // The key of an event that is deleted once it is consumed would go with it, and the event
 // could be fired again the moment after.
+// Trap 60: a key that goes with its event.
 func TestDedupeKeyNeedsAnEventThatStays(t *testing.T) {
 	t.Parallel()
 	raw := rawOrder(nil)

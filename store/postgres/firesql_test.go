@@ -60,6 +60,7 @@ func manyTargets(n int) *waybill.Registry {
 }
 
 // TestTwentyThousandTargetsAreOneStatement, over each driver.
+// Trap 79: a row at a time, by way of a library.
 func TestTwentyThousandTargetsAreOneStatement(t *testing.T) {
 	t.Parallel()
 	const targets = 20_000

@@ -103,6 +103,7 @@ var cancelCases = []testCase{
 }
 
 var reopenCases = []testCase{
+	// Trap 58: what is opened again with the attempts it had.
 	{"has settled rows owed again, with all their attempts", func(b *scene) {
 		b.start("a")
 		b.SetClock(-time.Hour)
