@@ -13,6 +13,8 @@ import (
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/store/postgres"
+	"github.com/waybill-go/waybill/waybilltest"
+	"github.com/waybill-go/waybill/worker"
 )
 
 // rolledBack is a store, bound to a transaction that a test rolls back.
@@ -294,6 +296,9 @@ func TestWithinATransactionNobodyIsWoken(t *testing.T) {
 		}
 		b.Wake(t.Context())
 		s.hears(t, "what is bound to a transaction")
+		if interval := b.WakeInterval(); interval >= 0 {
+			t.Errorf("it says that a wake of its own stands for others for %s, and sends none", interval)
+		}
 		if err := b.Listen(t.Context(), "mail", func() { t.Error("it wakes") }); !errors.Is(err, waybill.ErrDeaf) {
 			t.Errorf("Listen returned %v, want ErrDeaf", err)
 		}
@@ -323,6 +328,30 @@ func TestWhatIsFiredWithinIsTheCallersToWake(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.hears(t, "the caller's commit", "default")
+}
+
+// TestDrainTx: the kit with which receivers are tested delivers within a transaction.
+func TestDrainTx(t *testing.T) {
+	t.Parallel()
+	withinEach(t, func(t *testing.T, b rolledBack) {
+		b.fire(orderPlaced{1}, orderPlaced{2})
+		failed := false
+		drained := waybilltest.DrainTx(t, b.parent, b.tx, func(next worker.RunFunc) worker.RunFunc {
+			return func(ctx context.Context, d *waybill.Delivery) error {
+				if !failed && d.Receiver == "stock" {
+					failed = true
+					return errors.New("once")
+				}
+				return next(ctx, d)
+			}
+		})
+		if drained.Succeeded != 4 || drained.Runs != 5 || len(drained.Errors) != 1 {
+			t.Errorf("drained %+v, want 4 deliveries in 5 runs", drained)
+		}
+		if err := b.exec(t.Context(), b.tx, "DO $$ BEGIN IF (SELECT count(*) FROM stock) <> 2 THEN RAISE 'stock'; END IF; END $$"); err != nil {
+			t.Errorf("not both are in the stock: %v", err)
+		}
+	})
 }
 
 func TestWithinIsOfATransaction(t *testing.T) {
