@@ -21,7 +21,9 @@
  * Claims and takes of a row are numbered by n, which nobody in the model can read: it
  * tells the assertions which claim is meant, whatever the stamps are. A row has CLAIMS of
  * them at most; nothing else is bounded. claimed_at is a number. The clock
- * moves on by one with each stamp, and may step back to its beginning at any time.
+ * moves on by one with each stamp, and may step back to its beginning at any time
+ * (-DSTEADY: never). With -DSTILL it stands, behind every stamp: two rows then have no
+ * more states than can be visited.
  *
  * A message is in the queue once for each claim. A take leaves it there, so it comes
  * again as often as it likes, in any order with others; or the queue loses it. The
@@ -177,7 +179,9 @@ inline stamp(which) {
 	row[which].at = (clock > row[which].at -> clock : row[which].at + 1);
 #endif
 	row[which].n++;
+#ifndef STILL
 	clock++
+#endif
 }
 
 inline leave(which, to) { /* the row leaves the status claimed */
@@ -357,7 +361,7 @@ active proctype Database() {
 #if ROWS > 1
 	:: d_step { row[1].status == claimed && row[1].lease && (FAULTS || !AWAITED(1)) -> lapse(1) }
 #endif
-#ifndef STEADY
+#if !defined(STEADY) && !defined(STILL)
 	:: d_step { FAULTS && clock > 1 -> clock = 1 } /* it steps back */
 #endif
 	od
