@@ -126,7 +126,7 @@ func TestABadLineStopsBeforeAnythingIsWritten(t *testing.T) {
 		{"a field too many", `{"name":"x","payload":{},"playload":{}}`, `unknown field "playload"`},
 		{"two values", `{"name":"x","payload":{}}{"name":"x","payload":{}}`, "more than one JSON value"},
 		{"a brace too many", `{"name":"x","payload":{}}}`, "more than one JSON value"},
-		{"a negative version", `{"name":"x","payload":{},"version":-1}`, "version -1 is negative"},
+		{"a negative version", `{"name":"x","payload":{},"version":-1}`, "version -1 is not between 1 and"},
 		{"bytes that are no text", "{\"name\":\"x\",\"payload\":\"\xff\"}", "not UTF-8"},
 	}
 	for i, test := range tests {
