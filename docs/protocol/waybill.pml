@@ -31,6 +31,8 @@
  * end of its lease. An answer that is lost after a claim or a take is a process that
  * dies then; an acknowledgement whose answer is lost is repeated, with whatever outcome.
  *
+ * An eager claim is a claim like any other here, whose message its own process takes.
+ *
  * Not in the model: pauses and lapsed rows that are kept (both only leave claims or
  * takes out), the contents of rows, and two statements that run at once: the databases
  * see to it that each finds what the other left. WEAK_TAKE_TWICE is what would be if
