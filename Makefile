@@ -55,7 +55,7 @@ lint: ## go vet, gofmt and staticcheck
 	@out="$$(gofmt -l .)"; [ -z "$$out" ] || { echo "run gofmt -w on:" $$out >&2; exit 1; }
 	$(STATICCHECK) -tags soak ./...
 
-model: ## check the model of the protocol, and each of its guards weakened (ARGS=full: two rows, gigabytes)
+model: ## every state of the protocol's model, and each guard missed in it (ARGS=full: larger, minutes)
 	@$(SERVICES) spin && docs/protocol/check.sh $(ARGS)
 
 bench: ## fire to ack, deliveries per second, beside the same SQL alone
