@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-go/waybill"
 	"github.com/waybill-go/waybill/cli/demo"
+	"github.com/waybill-go/waybill/internal/wire"
 )
 
 // nextSteps is what the demo says at its end.
@@ -96,8 +97,10 @@ func readEvents(cmd *cobra.Command, path string) (events []waybill.RawEvent, err
 		return nil, err
 	}
 	defer lines.close()
-	err = lines.each(cmd.Context(), func(chunk []waybill.RawEvent) error {
-		events = append(events, chunk...)
+	err = lines.each(cmd.Context(), func(chunk []wire.Event) error {
+		for _, event := range chunk {
+			events = append(events, event.RawEvent)
+		}
 		return nil
 	})
 	return events, err

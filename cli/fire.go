@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,14 +19,18 @@ import (
 )
 
 func fireCommand(a *app) *cobra.Command {
-	var payload, file string
+	var (
+		payload, file, occurred string
+		event                   wire.Event
+	)
 	cmd := &cobra.Command{
 		Use:   "fire NAME --payload JSON | fire --file FILE",
 		Short: "Record events, and make them owed to their receivers",
 		Long: `Record events, and make them owed to their receivers.
 
 With --file each line is one event, {"name": …, "payload": …}, and - is standard
-input. All lines are checked before anything is written, and everything is
+input. A line may also have version, headers, dedupe_key, occurred_at and
+correlation_id. All lines are checked before anything is written, and everything is
 written in one transaction: a file is fired whole or not at all. Who is owed an
 event is decided now, by the receivers that are declared; an event that nobody is
 declared for is recorded, with a warning.`,
@@ -39,27 +44,40 @@ declared for is recorded, with a warning.`,
 			}
 			given := cmd.Flags().Changed("payload")
 			switch {
-			case file != "" && (given || len(args) > 0):
-				return usagef("--file names the events in the file: leave out NAME and --payload")
+			case file != "" && (given || len(args) > 0 || len(event.Headers) > 0 || event.DedupeKey+occurred+event.CorrelationID != "" || event.Version != 0):
+				return usagef("--file names the events in the file: leave out NAME and --payload, and what goes beside them")
 			case file != "":
 				return a.fireFile(cmd, file)
 			case len(args) == 0 || !given:
 				return usagef("want NAME and --payload, or --file")
 			default:
-				return a.fireOne(cmd, waybill.RawEvent{Name: args[0], Payload: json.RawMessage(payload)})
+				event.Name, event.Payload = args[0], json.RawMessage(payload)
+				if occurred != "" {
+					at, err := time.Parse(time.RFC3339Nano, occurred)
+					if err != nil {
+						return usagef("--occurred-at %q is no time: write it as 2026-12-01T09:30:00Z", occurred)
+					}
+					event.OccurredAt = at
+				}
+				return a.fireOne(cmd, event)
 			}
 		}),
 	}
 	cmd.Flags().StringVar(&payload, "payload", "", "the event's payload, as `JSON`")
+	cmd.Flags().IntVar(&event.Version, "event-version", 0, "the payload's `version` (default 1)")
+	cmd.Flags().StringToStringVar(&event.Headers, "header", nil, "a header that is kept with the event, as `NAME=VALUE`; may be repeated")
+	cmd.Flags().StringVar(&event.DedupeKey, "dedupe-key", "", "fire only if no event has this `key`; one that has is an error, and nothing is written")
+	cmd.Flags().StringVar(&occurred, "occurred-at", "", "when it happened, as RFC 3339 `time` (default now)")
+	cmd.Flags().StringVar(&event.CorrelationID, "correlation-id", "", "`id` of the chain that the event belongs to")
 	cmd.Flags().StringVar(&file, "file", "", "`file` of events, one JSON object a line; - is standard input")
 	a.wake.add(cmd.Flags())
 	return cmd
 }
 
-func (a *app) fireOne(cmd *cobra.Command, event waybill.RawEvent) error {
+func (a *app) fireOne(cmd *cobra.Command, event wire.Event) error {
 	check := func() error { return checkEvent(cmd.Context(), event) }
 	return a.fire(cmd, check, func(fire wire.Fire) error {
-		_, err := fire(cmd.Context(), []waybill.RawEvent{event})
+		_, err := fire(cmd.Context(), []wire.Event{event})
 		return err
 	})
 }
@@ -71,10 +89,10 @@ func (a *app) fireFile(cmd *cobra.Command, path string) error {
 	}
 	defer lines.close()
 	check := func() error {
-		return lines.each(cmd.Context(), func([]waybill.RawEvent) error { return cmd.Context().Err() })
+		return lines.each(cmd.Context(), func([]wire.Event) error { return cmd.Context().Err() })
 	}
 	return a.fire(cmd, check, func(fire wire.Fire) error {
-		return lines.each(cmd.Context(), func(events []waybill.RawEvent) error {
+		return lines.each(cmd.Context(), func(events []wire.Event) error {
 			_, err := fire(cmd.Context(), events)
 			return err
 		})
@@ -97,7 +115,7 @@ func (a *app) fire(cmd *cobra.Command, check func() error, chunks func(fire wire
 	defer store.Close()
 	events, deliveries, unowed := 0, 0, map[string]int{}
 	err = store.FireAll(cmd.Context(), func(fire wire.Fire) error {
-		return chunks(func(ctx context.Context, chunk []waybill.RawEvent) (int, error) {
+		return chunks(func(ctx context.Context, chunk []wire.Event) (int, error) {
 			n, err := fire(ctx, chunk)
 			events += len(chunk)
 			deliveries += n
@@ -148,8 +166,8 @@ func plural(n int, one, many string) string {
 
 // checkEvent asks a registry that declares nothing, so that no receiver's targets
 // are resolved before the event is fired.
-func checkEvent(ctx context.Context, event waybill.RawEvent) error {
-	_, err := waybill.NewRegistry().Plan(ctx, nil, event)
+func checkEvent(ctx context.Context, event wire.Event) error {
+	_, err := waybill.NewRegistry().Plan(ctx, nil, event.Fired())
 	return err
 }
 

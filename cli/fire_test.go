@@ -68,6 +68,57 @@ func TestFireOne(t *testing.T) {
 	}
 }
 
+// facts are what went beside a SQLite site's events, in order.
+func (s *site) facts() (all []string) {
+	s.t.Helper()
+	db, err := sql.Open("sqlite", strings.TrimPrefix(s.store, "sqlite:"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query(`SELECT version || ' ' || coalesce(headers, '-') || ' ' || coalesce(dedupe_key, '-') || ' ' ||
+		coalesce(occurred_at, '-') || ' ' || coalesce(correlation_id, '-') FROM event ORDER BY id`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, text)
+	}
+	if rows.Err() != nil {
+		s.t.Fatal(rows.Err())
+	}
+	return all
+}
+
+func TestFireWithWhatGoesBesideAnEvent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, twoReceivers)
+	one := s.args("fire", "order.placed", "--payload", "1", "--event-version", "3", "--header", "tenant=a", "--header", "shop=b",
+		"--dedupe-key", "order-1", "--occurred-at", "2026-12-01T09:30:00.000001Z", "--correlation-id", "request 7")
+	succeeds(t, one...)
+	path := s.file("events.jsonl", `{"name":"order.placed","payload":2,"dedupe_key":"order-2","occurred_at":"2026-12-01T10:30:00.000001+01:00","correlation_id":"c"}`)
+	succeeds(t, s.args("fire", "--file", path)...)
+	want := []string{
+		`3 {"shop":"b","tenant":"a"} order-1 1796117400000001 request 7`,
+		`1 - order-2 1796117400000001 c`,
+	}
+	if diff := cmp.Diff(want, s.facts()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	checkFailure(t, bridge(t, one...), 1, `nothing was written: fire order.placed: dedupe key "order-1": event 1 has that key already`)
+	checkFailure(t, bridge(t, s.args("fire", "--file", path)...), 1, `dedupe key "order-2": event 2 has that key already`)
+	if s.owed() != 4 {
+		t.Errorf("%d owed, want 4", s.owed())
+	}
+	checkFailure(t, bridge(t, s.args("fire", "x", "--payload", "1", "--occurred-at", "noon")...), 2, `--occurred-at "noon" is no time: write it as`)
+	checkFailure(t, bridge(t, s.args("fire", "--file", path, "--dedupe-key", "k")...), 2, "leave out NAME and --payload, and what goes beside them")
+}
+
 func TestFireFile(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, twoReceivers)

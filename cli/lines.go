@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/waybill-go/waybill"
+	"github.com/waybill-go/waybill/internal/wire"
 )
 
 // Bounds of what is held in memory: one chunk, and one line.
@@ -44,12 +46,12 @@ func (l *lines) close() { l.remove() }
 
 // each calls f with the file's events, in chunks and in order, and stops at the
 // first line that is no event. Empty lines are passed over.
-func (l *lines) each(ctx context.Context, f func([]waybill.RawEvent) error) error {
+func (l *lines) each(ctx context.Context, f func([]wire.Event) error) error {
 	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("read %s: %w", l.name, err)
 	}
 	in := bufio.NewReaderSize(l.file, 256<<10)
-	var chunk []waybill.RawEvent
+	var chunk []wire.Event
 	size, total := 0, 0
 	for number := 1; ; number++ {
 		text, err := readLine(in)
@@ -105,25 +107,32 @@ type eventLine struct {
 	Payload json.RawMessage   `json:"payload"`
 	Version int               `json:"version"`
 	Headers map[string]string `json:"headers"`
+
+	DedupeKey     string    `json:"dedupe_key"`
+	OccurredAt    time.Time `json:"occurred_at"`
+	CorrelationID string    `json:"correlation_id"`
 }
 
-func parseLine(ctx context.Context, text []byte) (waybill.RawEvent, error) {
+func parseLine(ctx context.Context, text []byte) (wire.Event, error) {
 	var line eventLine
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&line); err != nil {
-		return waybill.RawEvent{}, fmt.Errorf(`not {"name": …, "payload": …}: %w`, plainer(err))
+		return wire.Event{}, fmt.Errorf(`not {"name": …, "payload": …}: %w`, plainer(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return waybill.RawEvent{}, errors.New("there is more than one JSON value on the line")
+		return wire.Event{}, errors.New("there is more than one JSON value on the line")
 	}
 	switch {
 	case line.Name == nil:
-		return waybill.RawEvent{}, errors.New(`"name" is missing`)
+		return wire.Event{}, errors.New(`"name" is missing`)
 	case line.Payload == nil:
-		return waybill.RawEvent{}, errors.New(`"payload" is missing`)
+		return wire.Event{}, errors.New(`"payload" is missing`)
 	}
-	event := waybill.RawEvent{Name: *line.Name, Version: line.Version, Payload: line.Payload, Headers: line.Headers}
+	event := wire.Event{
+		RawEvent:  waybill.RawEvent{Name: *line.Name, Version: line.Version, Payload: line.Payload, Headers: line.Headers},
+		DedupeKey: line.DedupeKey, OccurredAt: line.OccurredAt, CorrelationID: line.CorrelationID,
+	}
 	return event, checkEvent(ctx, event)
 }
 

@@ -68,8 +68,12 @@ func (o *outbox) fire(ctx context.Context, events []waybill.RawEvent) error {
 	const perTransaction = 25
 	for len(events) > 0 {
 		n := min(perTransaction, len(events))
+		fired := make([]wire.Event, n)
+		for i, event := range events[:n] {
+			fired[i].RawEvent = event
+		}
 		err := o.FireAll(ctx, func(fire wire.Fire) error {
-			_, err := fire(ctx, events[:n])
+			_, err := fire(ctx, fired)
 			return err
 		})
 		if err != nil {

@@ -22,9 +22,9 @@ func TestFireAllCountsTargets(t *testing.T) {
 			fired := 0
 			err := store.FireAll(ctx, func(fire Fire) error {
 				for _, names := range [][]string{{"fans.out", "goes.nowhere"}, {"fans.out"}} {
-					var events []waybill.RawEvent
+					var events []Event
 					for _, name := range names {
-						events = append(events, waybill.RawEvent{Name: name, Payload: json.RawMessage(`{}`)})
+						events = append(events, Event{RawEvent: waybill.RawEvent{Name: name, Payload: json.RawMessage(`{}`)}})
 					}
 					n, err := fire(ctx, events)
 					if err != nil {
@@ -53,7 +53,7 @@ func TestFireAllRollsBack(t *testing.T) {
 			ctx := context.Background()
 			store := openMigrated(t, url)
 			err := store.FireAll(ctx, func(fire Fire) error {
-				if _, err := fire(ctx, []waybill.RawEvent{{Name: "fans.out", Payload: json.RawMessage(`{}`)}}); err != nil {
+				if _, err := fire(ctx, []Event{{RawEvent: waybill.RawEvent{Name: "fans.out", Payload: json.RawMessage(`{}`)}}}); err != nil {
 					return err
 				}
 				return broken

@@ -146,7 +146,7 @@ func TestAStoreThroughPgBouncer(t *testing.T) {
 func fireOne(t *testing.T, store Store) {
 	t.Helper()
 	if err := store.FireAll(t.Context(), func(fire Fire) error {
-		_, err := fire(t.Context(), []waybill.RawEvent{{Name: "fired", Payload: json.RawMessage(`{"a":"ü"}`), Headers: map[string]string{"a": "b"}}})
+		_, err := fire(t.Context(), []Event{{RawEvent: waybill.RawEvent{Name: "fired", Payload: json.RawMessage(`{"a":"ü"}`), Headers: map[string]string{"a": "b"}}}})
 		return err
 	}); err != nil {
 		t.Error(err)

@@ -45,7 +45,7 @@ func (s *postgresStore) Reach(ctx context.Context) error { return s.server.reach
 
 func (s *postgresStore) FireAll(ctx context.Context, chunks func(fire Fire) error) error {
 	return s.InTx(ctx, func(tx pgx.Tx) error {
-		return chunks(func(ctx context.Context, events []waybill.RawEvent) (int, error) {
+		return chunks(func(ctx context.Context, events []Event) (int, error) {
 			ctx, cancel := context.WithTimeout(ctx, chunkTimeout)
 			defer cancel()
 			n, err := countDeliveries(ctx, s.Registry(), tx, events)

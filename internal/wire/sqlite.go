@@ -52,7 +52,7 @@ func (s *sqliteStore) Close() { _ = s.Store.Close() }
 
 func (s *sqliteStore) FireAll(ctx context.Context, chunks func(fire Fire) error) error {
 	return s.InTx(ctx, func(tx *sql.Tx) error {
-		return chunks(func(ctx context.Context, events []waybill.RawEvent) (int, error) {
+		return chunks(func(ctx context.Context, events []Event) (int, error) {
 			ctx, cancel := context.WithTimeout(ctx, chunkTimeout)
 			defer cancel()
 			n, err := countDeliveries(ctx, s.Registry(), tx, events)

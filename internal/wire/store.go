@@ -33,7 +33,20 @@ const chunkTimeout = time.Minute
 
 // Fire fires events in the transaction at hand, and returns how many deliveries
 // they made owed.
-type Fire func(ctx context.Context, events []waybill.RawEvent) (deliveries int, err error)
+type Fire func(ctx context.Context, events []Event) (deliveries int, err error)
+
+// Event is an event as it is given on a command line or in a file.
+type Event struct {
+	waybill.RawEvent
+	DedupeKey     string
+	OccurredAt    time.Time
+	CorrelationID string
+}
+
+// Fired is the event as it is fired.
+func (e Event) Fired() waybill.Envelope {
+	return waybill.Envelope{Event: e.RawEvent, DedupeKey: e.DedupeKey, OccurredAt: e.OccurredAt, CorrelationID: e.CorrelationID}
+}
 
 // StoreConfig says which store to open, and for what.
 type StoreConfig struct {
@@ -71,17 +84,17 @@ func OpenStore(config StoreConfig) (Store, error) {
 }
 
 // asAny is what a store's own FireAll takes.
-func asAny(events []waybill.RawEvent) []any {
+func asAny(events []Event) []any {
 	all := make([]any, len(events))
 	for i, event := range events {
-		all[i] = event
+		all[i] = event.Fired()
 	}
 	return all
 }
 
 // countDeliveries returns how many deliveries the events make owed. tx is for
 // targets that read in it.
-func countDeliveries(ctx context.Context, reg *waybill.Registry, tx any, events []waybill.RawEvent) (int, error) {
+func countDeliveries(ctx context.Context, reg *waybill.Registry, tx any, events []Event) (int, error) {
 	receivers := reg.Receivers()
 	n := 0
 	for _, event := range events {
@@ -93,7 +106,7 @@ func countDeliveries(ctx context.Context, reg *waybill.Registry, tx any, events 
 			}
 		}
 		if fanOut { // only the plan knows how many targets there are
-			plan, err := reg.Plan(ctx, tx, event)
+			plan, err := reg.Plan(ctx, tx, event.Fired())
 			if err != nil {
 				return 0, err
 			}
