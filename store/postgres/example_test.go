@@ -36,8 +36,9 @@ func ExampleOpen() {
 
 // The schema may have another name, and more than one Waybill is then in a database.
 func ExampleNewMigrator() {
-	ownDatabase(func(ctx context.Context, pool *pgxpool.Pool, _ string) error {
-		migrator, err := postgres.NewMigrator(pool, "billing_waybill")
+	shop(func(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+		billing := schema + "_billing"
+		migrator, err := postgres.NewMigrator(pool, billing)
 		if err != nil {
 			return err
 		}
@@ -51,7 +52,7 @@ func ExampleNewMigrator() {
 		}
 		fmt.Println("applied:", len(applied) > 0, "and then", len(again))
 
-		store, err := postgres.New(postgres.Config{Pool: pool, Registry: declared(), Schema: "billing_waybill"})
+		store, err := postgres.New(postgres.Config{Pool: pool, Registry: declared(), Schema: billing})
 		if err != nil {
 			return err
 		}
