@@ -48,6 +48,7 @@ type Eager struct {
 	fired    chan waybill.EagerFired
 	busy     atomic.Int64 // slots that are taken, or about to be
 	onTheWay sync.WaitGroup
+	left     atomic.Bool // nobody claims any more
 }
 
 // NewEager validates the configuration.
@@ -83,6 +84,7 @@ func (e *Eager) Run(ctx context.Context) error {
 	go func() { ended <- e.worker.Run(ctx) }()
 	e.claims(ctx)
 	stop()
+	e.left.Store(true) // before: who comes too late for this leave sees it
 	e.leave()
 	e.onTheWay.Wait() // each was taken, or declined and given back
 	return <-ended
@@ -109,6 +111,9 @@ func (e *Eager) notice(fired waybill.EagerFired) bool {
 	}
 	select {
 	case e.fired <- fired:
+		if e.left.Load() { // meanwhile
+			e.leave()
+		}
 		return true
 	default:
 		return false
