@@ -48,6 +48,7 @@ type Eager struct {
 	fired    chan waybill.EagerFired
 	busy     atomic.Int64 // slots that are taken, or about to be
 	onTheWay sync.WaitGroup
+	begun    atomic.Bool // Run was called
 	left     atomic.Bool // nobody claims any more
 }
 
@@ -76,6 +77,9 @@ func (e *Eager) ID() string { return e.worker.ID() }
 // store's own (InTx) tell it by themselves what they have committed. It runs once, and
 // one at a time for each store.
 func (e *Eager) Run(ctx context.Context) error {
+	if e.begun.Swap(true) {
+		return errors.New("eager: Run was called before, and it runs once: make another")
+	}
 	stop, err := e.store.OnCommit(func(_ context.Context, fired waybill.EagerFired) bool { return e.notice(fired) })
 	if err != nil {
 		return fmt.Errorf("eager: %w", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,4 +99,14 @@ type firstLine struct {
 func (f *firstLine) Write(text []byte) (int, error) {
 	f.once.Do(func() { close(f.seen) })
 	return len(text), nil
+}
+
+func TestEagerRunsOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, eagerRegistry(t, succeed, waybill.Options{}))
+	eager, stop := b.eagerly(worker.EagerConfig{})
+	stop()
+	if err := eager.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "runs once") {
+		t.Errorf("the second Run: %v", err)
+	}
 }
