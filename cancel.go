@@ -3,7 +3,10 @@ package waybill
 import "errors"
 
 // CancelRequest names deliveries to withdraw before they run: those of the events,
-// narrowed by what else is set. At least one of Events and Deliveries is required.
+// narrowed by what else is set. At least one of Events and Deliveries is required. An
+// application that may cancel keeps the id that Fire returned beside its own row.
+//
+// A list that is empty and not nil names nothing. Ids that are not there count nothing.
 type CancelRequest struct {
 	// Events narrows to deliveries of these events. Nil is of any event.
 	Events []int64
@@ -32,7 +35,18 @@ type CancelResult struct {
 }
 
 // ReopenRequest names settled deliveries that are to be owed again, at once and with
-// all their attempts.
+// all their attempts: as a CancelRequest names those to withdraw. Ids of deliveries
+// are Delivery.ID, or read from the delivery table.
 type ReopenRequest struct {
+	Events     []int64
+	Receiver   string
 	Deliveries []int64
+}
+
+// Validate refuses a request that names nothing: it would mean everything.
+func (r ReopenRequest) Validate() error {
+	if r.Events == nil && r.Deliveries == nil {
+		return errors.New("reopen: name the events, or the deliveries, to reopen")
+	}
+	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
+	"unicode"
 )
 
 // Suppress returns a context in which events are recorded and owed to nobody: for an
@@ -25,18 +27,27 @@ func suppressed(ctx context.Context) (string, error) {
 }
 
 // WithCorrelation returns a context in which events are fired under a correlation id:
-// that of the request, say. What receivers fire inherits it, and so on down the chain.
+// that of the request, say. It may come from a stranger: what no store keeps is
+// replaced in it, and it is cut to 255 bytes. What receivers fire inherits it, and so on down the chain.
 // Where nobody gives one, or an empty one, it is the id of the event that the chain
 // began with.
 func WithCorrelation(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, correlationKey{}, id)
+	return context.WithValue(ctx, correlationKey{}, cut(strings.TrimSpace(strings.Map(printable, id)), maxNameLength))
 }
 
 type correlationKey struct{}
 
+// printable replaces control characters.
+func printable(c rune) rune {
+	if c < ' ' || c == 0x7f {
+		return unicode.ReplacementChar
+	}
+	return c
+}
+
 // causedBy writes onto an event what caused it: within a receiver, the event that the
 // receiver runs for, and that one's correlation id unless the receiver sets another.
-func causedBy(ctx context.Context, event *PlannedEvent) error {
+func causedBy(ctx context.Context, event *PlannedEvent) {
 	if d := DeliveryFrom(ctx); d != nil && d.Event != nil {
 		event.CausationID, event.CorrelationID = d.Event.ID, d.Event.CorrelationID
 		if event.CorrelationID == "" && d.Event.ID != 0 {
@@ -44,10 +55,6 @@ func causedBy(ctx context.Context, event *PlannedEvent) error {
 		}
 	}
 	if id, ok := ctx.Value(correlationKey{}).(string); ok && id != "" {
-		if err := validateName("correlation id", id); err != nil {
-			return err
-		}
 		event.CorrelationID = id
 	}
-	return nil
 }

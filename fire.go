@@ -55,9 +55,7 @@ func (r *Registry) Plan(ctx context.Context, tx any, event any) (Plan, error) {
 	if declared, ok := r.declaration(raw.Name); ok {
 		plan.Event.Retention = declared.retention
 	}
-	if err := causedBy(ctx, &plan.Event); err != nil {
-		return Plan{}, fmt.Errorf("fire %s: %w", raw.Name, err)
-	}
+	causedBy(ctx, &plan.Event)
 	if err := envelope.address(&plan.Event); err != nil {
 		return Plan{}, err
 	}

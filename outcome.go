@@ -15,7 +15,8 @@ const maxErrorLength = 2000
 
 // RetryAfter is the outcome of a run that failed and wants its next attempt in
 // exactly wait, without jitter. It spends an attempt. Wrap it with %w to give the
-// reason; a wait above MaxRetryDelay is cut to that.
+// reason; a wait above MaxRetryDelay is cut to that, and a negative one is an ordinary
+// error that says so.
 func RetryAfter(wait time.Duration) error {
 	if wait < 0 {
 		return fmt.Errorf("retry after %s: the wait is negative", wait)
@@ -31,7 +32,8 @@ func RetryAfter(wait time.Duration) error {
 //
 // It also pauses the receiver's lane for the wait that is asked for, for every relay
 // and worker: a destination that throttles gets a lane of its own. A run for one
-// target of a fan-out puts off its own delivery and no other.
+// target of a fan-out puts off its own delivery and no other. A wait that is not
+// positive is an ordinary error that says so.
 func Defer(wait time.Duration) error {
 	if wait <= 0 {
 		return fmt.Errorf("defer %s: the wait must be positive", wait)

@@ -122,7 +122,8 @@ func OnTx[T any](reg *Registry, key, txKind string, run func(ctx context.Context
 	})
 }
 
-// OnAny registers a plain receiver of every event.
+// OnAny registers a plain receiver of every event. Its targets and its due time, if it
+// has any, are functions on a RawEvent.
 func OnAny(reg *Registry, key string, run func(ctx context.Context, d *Delivery) error, opts Options) {
 	reg.Add(Receiver{Key: key, Event: AnyEvent, Options: opts, Run: run})
 }
@@ -179,6 +180,10 @@ func (r *Receiver) validate() error {
 		return fmt.Errorf("timeout %s is longer than the lease %s that nothing extends; raise the lease or declare heartbeat", r.Timeout, r.Lease)
 	case r.MaxAttempts < 1:
 		return fmt.Errorf("max attempts %d is below 1", r.MaxAttempts)
+	case r.Event == AnyEvent && r.Targets != nil && r.Targets.of != reflect.TypeFor[RawEvent]():
+		return fmt.Errorf("its targets take a %s, and it receives every event: have them take a waybill.RawEvent", r.Targets.of)
+	case r.Event == AnyEvent && r.Due != nil && r.Due.of != reflect.TypeFor[RawEvent]():
+		return fmt.Errorf("its due time takes a %s, and it receives every event: have it take a waybill.RawEvent", r.Due.of)
 	case r.GiveUpAfter < 0:
 		return fmt.Errorf("give-up-after %s is negative", r.GiveUpAfter)
 	}

@@ -62,7 +62,11 @@ func (r *Registry) addTyped(t reflect.Type, receiver Receiver) {
 	r.mu.Lock()
 	declared, ok := r.types[t]
 	if !ok {
-		r.fail(fmt.Errorf("receiver %q: %s is not a declared event; call waybill.Declare[%s] first", receiver.Key, t, t.Name()))
+		hint := fmt.Sprintf("call waybill.Declare[%s] first", t.Name())
+		if t.Kind() == reflect.Pointer {
+			hint = fmt.Sprintf("receive a %s", t.Elem())
+		}
+		r.fail(fmt.Errorf("receiver %q: %s is not a declared event; %s", receiver.Key, t, hint))
 	} else if receiver.Targets != nil && receiver.Targets.of != t {
 		ok = false
 		r.fail(fmt.Errorf("receiver %q: its targets take a %s, the receiver a %s", receiver.Key, receiver.Targets.of, t))

@@ -16,18 +16,6 @@ import (
 	"github.com/waybill-go/waybill/worker"
 )
 
-// fire fires events in one transaction.
-func fire(t *testing.T, store *sqlite.Store, events ...any) {
-	t.Helper()
-	err := store.InTx(t.Context(), func(tx *sql.Tx) error {
-		_, err := store.FireAll(t.Context(), tx, events)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // came compares what came of a drain, but for its errors, which it counts.
 func came(t *testing.T, got waybilltest.Drained, errs int, want waybilltest.Drained) {
 	t.Helper()
@@ -54,7 +42,7 @@ func TestDrainRunsEveryLaneAndSite(t *testing.T) {
 		}, waybill.Options{Lane: "stock"})
 	})
 	store := waybilltest.SQLite(t, reg)
-	fire(t, store, orderPlaced{ID: 1})
+	waybilltest.Fire(t, store, orderPlaced{ID: 1})
 	came(t, waybilltest.Drain(t, store), 0, waybilltest.Drained{Runs: 4, Succeeded: 4})
 	if diff := cmp.Diff([]string{"here", "mail", "inside", "stock"}, did.log); diff != "" {
 		t.Errorf("ran (-want +got):\n%s", diff)
@@ -73,7 +61,7 @@ func TestDrainDrivesFailingReceiversToTheirEnd(t *testing.T) {
 		waybill.On(reg, "panics", noting(&did, "panics", func(int) error { panic("oh") }), waybill.Options{MaxAttempts: 2})
 	})
 	store := waybilltest.SQLite(t, reg)
-	fire(t, store, orderPlaced{ID: 1})
+	waybilltest.Fire(t, store, orderPlaced{ID: 1})
 	drained := waybilltest.Drain(t, store)
 	for _, err := range drained.Errors {
 		if !errors.Is(err, errBusy) && !strings.Contains(err.Error(), `receiver "panics", delivery 4: panic: oh`) {
@@ -105,7 +93,7 @@ func TestDrainLeavesWhatWasDeferredWithItsLane(t *testing.T) {
 		}), opts)
 	})
 	store := waybilltest.SQLite(t, reg)
-	fire(t, store, orderPlaced{ID: 1}, orderPlaced{ID: 2})
+	waybilltest.Fire(t, store, orderPlaced{ID: 1}, orderPlaced{ID: 2})
 	// The pause of the lane keeps its second delivery; a target defers for itself.
 	came(t, waybilltest.Drain(t, store), 3, waybilltest.Drained{Runs: 3, Deferred: 3})
 	throttled = false
@@ -120,7 +108,7 @@ func TestDrainWaitsForWhatIsScheduled(t *testing.T) {
 		waybill.On(reg, "remind", noting(&did, "remind", atThird), waybill.Options{Due: waybill.DueOf(later(72 * time.Hour))})
 	})
 	store := waybilltest.SQLite(t, reg)
-	fire(t, store, orderPlaced{ID: 1})
+	waybilltest.Fire(t, store, orderPlaced{ID: 1})
 	came(t, waybilltest.Drain(t, store), 0, waybilltest.Drained{})
 	waybilltest.Advance(t, store, 71*time.Hour)
 	came(t, waybilltest.Drain(t, store), 0, waybilltest.Drained{})
@@ -139,7 +127,7 @@ func TestDrainFollowsWhatReceiversFire(t *testing.T) {
 		waybill.On(reg, "track", func(context.Context, orderShipped) error { return nil }, waybill.Options{Lane: "a"})
 	})
 	store = waybilltest.SQLite(t, reg)
-	fire(t, store, orderPlaced{ID: 7})
+	waybilltest.Fire(t, store, orderPlaced{ID: 7})
 	came(t, waybilltest.Drain(t, store), 0, waybilltest.Drained{Runs: 2, Succeeded: 2})
 	if diff := cmp.Diff([]orderShipped{{ID: 7}}, waybilltest.Fired[orderShipped](t, store)); diff != "" {
 		t.Errorf("fired (-want +got):\n%s", diff)
@@ -165,7 +153,7 @@ func TestDrainOrphansWhatNobodyDeclares(t *testing.T) {
 			if _, err := store.Migrator().Up(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			fire(t, store, orderPlaced{ID: 1})
+			waybilltest.Fire(t, store, orderPlaced{ID: 1})
 			continue
 		}
 		came(t, waybilltest.Drain(t, store), 0, waybilltest.Drained{Runs: 1, Succeeded: 1, Orphaned: 1})
@@ -184,7 +172,7 @@ func TestDrainOutlivesAReceiverThatEndsItsGoroutine(t *testing.T) {
 		}, waybill.Options{MaxAttempts: 2})
 	})
 	store := waybilltest.SQLite(t, reg)
-	fire(t, store, orderPlaced{ID: 1})
+	waybilltest.Fire(t, store, orderPlaced{ID: 1})
 	came(t, waybilltest.Drain(t, store), 2, waybilltest.Drained{Runs: 2, Dead: 1})
 }
 
@@ -195,7 +183,7 @@ func TestDrainGoesThroughMiddleware(t *testing.T) {
 		waybill.On(reg, "mail", noting(&did, "mail", nil), waybill.Options{})
 	})
 	store := waybilltest.SQLite(t, reg)
-	fire(t, store, orderPlaced{ID: 1})
+	waybilltest.Fire(t, store, orderPlaced{ID: 1})
 	waybilltest.Drain(t, store, func(next worker.RunFunc) worker.RunFunc {
 		return func(ctx context.Context, d *waybill.Delivery) error {
 			did.note("before")

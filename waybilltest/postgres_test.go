@@ -29,11 +29,7 @@ func onPostgres(t *testing.T, reg *waybill.Registry) (*postgres.Store, *pgxpool.
 	if err != nil {
 		t.Fatal(err)
 	}
-	migrator, err := postgres.NewMigrator(pool, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := migrator.Up(t.Context()); err != nil {
+	if _, err := store.Migrator().Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return store, pool

@@ -2,7 +2,6 @@ package waybilltest_test
 
 import (
 	"context"
-	"database/sql"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -32,13 +31,7 @@ func receivers(m *mailer) *waybill.Registry {
 func TestReceiptGoesOut(t *testing.T) {
 	mail := &mailer{}
 	store := waybilltest.SQLite(t, receivers(mail))
-	err := store.InTx(t.Context(), func(tx *sql.Tx) error {
-		_, err := store.Fire(t.Context(), tx, orderPlaced{ID: 42, Email: "ada@example.com"})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	waybilltest.Fire(t, store, orderPlaced{ID: 42, Email: "ada@example.com"})
 	if waybilltest.Drain(t, store); len(mail.sent) != 1 || mail.sent[0] != "ada@example.com" {
 		t.Errorf("receipts went to %v", mail.sent)
 	}

@@ -35,7 +35,7 @@ func (b *bench) eagerly(config worker.EagerConfig) (eager *worker.Eager, stop fu
 		}
 	})
 	b.Cleanup(stop)
-	poll.Until(b.T, "the eager worker's start", func() bool { return len(b.log.Lines("worker started")) > 0 })
+	poll.Until(b.T, "the eager worker's start", func() bool { return eager.Free() > 0 })
 	return eager, stop
 }
 

@@ -190,7 +190,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer stop()
 	w.stopping = ctx
 	// Every run's logger, to which LoggerFrom adds the delivery.
-	runs := waybill.WithLogger(context.WithoutCancel(ctx), w.log)
+	runs := waybill.WithStore(waybill.WithLogger(context.WithoutCancel(ctx), w.log), w.store)
 	w.runs, w.cutOff = context.WithCancelCause(runs)
 	defer w.cutOff(waybill.ErrStopping)
 	w.writes, w.giveUp = context.WithCancel(context.WithoutCancel(ctx))

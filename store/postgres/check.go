@@ -28,7 +28,7 @@ func (s *Store) Check(ctx context.Context) error {
 	case errors.Is(err, errPooler):
 		return fmt.Errorf("postgres: %w", err)
 	case isMissing(err):
-		return fmt.Errorf("postgres: the database has no schema %q yet: run `bridge migrate`", s.schema)
+		return fmt.Errorf("postgres: the database has no schema %q yet: run `bridge migrate`, or Migrator().Up of a store made by New", s.schema)
 	case err != nil:
 		return fmt.Errorf("postgres: read the version of schema %q: %w", s.schema, err)
 	case version < newest:

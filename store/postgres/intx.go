@@ -32,6 +32,23 @@ func (s *Store) InSQLTx(ctx context.Context, f func(tx *sql.Tx) error) error {
 	return s.inTx(ctx, func(tx any) error { return f(tx.(*sql.Tx)) })
 }
 
+// FireAlone fires events in a transaction of their own, wakes the relays, and returns
+// the ids in order: for what goes with no change of the application's, and for tests.
+func (s *Store) FireAlone(ctx context.Context, events ...any) (ids []int64, err error) {
+	err = s.inTx(ctx, func(tx any) error {
+		if db, ok := tx.(SQLTx); ok {
+			ids, err = s.FireAllSQL(ctx, db, events)
+		} else {
+			ids, err = s.FireAll(ctx, tx.(DB), events)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
 func (s *Store) inTx(ctx context.Context, f func(tx any) error) error {
 	tx, err := s.begin(ctx)
 	if err != nil {

@@ -67,6 +67,27 @@ func NewMigratorDB(db *sql.DB, schema string) (*Migrator, error) {
 	})
 }
 
+// Migrator returns what brings the store's schema to the one that this release works
+// with, and makes it where it is missing.
+func (s *Store) Migrator() waybill.Migrator {
+	var (
+		m   *Migrator
+		err error
+	)
+	switch db := s.db.(type) {
+	case pool:
+		m, err = NewMigrator(db.Pool, s.schema)
+	case sqlDB:
+		m, err = NewMigratorDB(db.DB, s.schema)
+	default:
+		err = errors.New("postgres: a store within a transaction migrates nothing")
+	}
+	if err != nil { // told by what it is asked to do
+		m = &Migrator{schema: s.schema, begin: func(context.Context, func(migration) error) error { return err }}
+	}
+	return m
+}
+
 func newMigrator(schema string, begin func(context.Context, func(migration) error) error) (*Migrator, error) {
 	schema, err := schemaName(schema)
 	if err != nil {

@@ -17,7 +17,9 @@ UPDATE waybill.delivery
        lease_expires_at = NULL, handed_off_at = NULL, taken_at = NULL, last_error = '', settled_at = NULL
  WHERE id = ANY(ARRAY(
        SELECT id FROM waybill.delivery
-        WHERE id = ANY($1::bigint[]) AND status IN ('succeeded', 'dead', 'orphaned', 'cancelled')
+        WHERE ($1::bigint[] IS NULL OR event_id = ANY($1::bigint[])) AND ($2::text = '' OR receiver = $2::text)
+          AND ($3::bigint[] IS NULL OR id = ANY($3::bigint[]))
+          AND status IN ('succeeded', 'dead', 'orphaned', 'cancelled')
         ORDER BY id FOR UPDATE))
    AND status IN ('succeeded', 'dead', 'orphaned', 'cancelled')
 RETURNING id, receiver`
@@ -26,14 +28,16 @@ RETURNING id, receiver`
 // the caller's transaction. It returns the ids of those that it reopened; what is owed
 // stays as it is. What a receiver did for the delivery before it will do again.
 //
+// After the commit of a transaction that is not InTx's or InSQLTx's, call Wake.
+//
 // The time is bounded by ctx alone, like that of the caller's other statements.
 func (s *Store) Reopen(ctx context.Context, tx DB, request waybill.ReopenRequest) ([]int64, error) {
-	if len(request.Deliveries) == 0 {
-		return nil, nil
+	if err := request.Validate(); err != nil {
+		return nil, err
 	}
-	rows, err := tx.Query(ctx, s.sql(reopenSQL), pgx.QueryExecModeCacheDescribe, request.Deliveries)
+	rows, err := tx.Query(ctx, s.sql(reopenSQL), pgx.QueryExecModeCacheDescribe, request.Events, request.Receiver, request.Deliveries)
 	if err != nil {
-		return nil, fmt.Errorf("reopen %d deliveries: %w", len(request.Deliveries), err)
+		return nil, fmt.Errorf("reopen deliveries: %w", err)
 	}
 	var (
 		ids      []int64
@@ -48,7 +52,7 @@ func (s *Store) Reopen(ctx context.Context, tx DB, request waybill.ReopenRequest
 		}
 		return nil
 	}); err != nil {
-		return nil, fmt.Errorf("reopen %d deliveries: %w", len(request.Deliveries), err)
+		return nil, fmt.Errorf("reopen deliveries: %w", err)
 	}
 	inProgress.note(s.schema, tx, fired)
 	return ids, nil

@@ -92,6 +92,19 @@ func (s *Store) FireAll(ctx context.Context, tx Tx, events []any) ([]int64, erro
 	return ids, nil
 }
 
+// FireAlone fires events in a transaction of their own, wakes the relays, and returns
+// the ids in order: for what goes with no change of the application's, and for tests.
+func (s *Store) FireAlone(ctx context.Context, events ...any) (ids []int64, err error) {
+	err = s.InTx(ctx, func(tx *sql.Tx) error {
+		ids, err = s.FireAll(ctx, tx, events)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
 // checkKeys looks for dedupe keys that are taken before anything is written. Nobody
 // can take one between the two: the transaction writes what it read, or fails.
 func checkKeys(ctx context.Context, tx Tx, plans []waybill.Plan) error {

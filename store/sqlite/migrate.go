@@ -135,7 +135,7 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	switch version, newest := newestOf(applied), s.steps[len(s.steps)-1].Version; {
 	case version == 0:
-		return fmt.Errorf("sqlite: %s has no waybill schema yet: run `bridge migrate`", s.path)
+		return fmt.Errorf("sqlite: %s has no waybill schema yet: run `bridge migrate`, or Migrator().Up of a store made by New", s.path)
 	case version < newest:
 		return fmt.Errorf("sqlite: the schema of %s is at version %d and this release works with %d: run `bridge migrate`", s.path, version, newest)
 	case version > newest:

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -136,8 +137,35 @@ var reopenCases = []testCase{
 		b.parcels(1)
 		b.unchanged(func() {
 			sameIDs(b, "reopened", b.reopen(running.ID, running.ID+1, 99), nil)
-			sameIDs(b, "reopened of none", b.reopen(), nil)
+			sameIDs(b, "reopened of none", b.reopen([]int64{}...), nil)
 		})
+	}},
+	{"narrows by event and by receiver, and never widens", func(b *scene) {
+		b.start("a", "b")
+		events := b.fire(Parcel{}, Parcel{})
+		rows := b.rows() // a and b of the first event, a and b of the second
+		b.cancel(waybill.CancelRequest{Events: events})
+		for _, c := range []struct {
+			request waybill.ReopenRequest
+			want    []int64
+		}{
+			{waybill.ReopenRequest{Events: []int64{}}, nil},
+			{waybill.ReopenRequest{Events: events[:1], Deliveries: []int64{rows[2].ID}}, nil},
+			{waybill.ReopenRequest{Events: events, Receiver: "nobody"}, nil},
+			{waybill.ReopenRequest{Events: events[:1], Receiver: "b"}, []int64{rows[1].ID}},
+			{waybill.ReopenRequest{Events: events[1:]}, []int64{rows[2].ID, rows[3].ID}},
+		} {
+			b.must(b.InTx(b.ctx, func(tx any) error {
+				ids, err := b.Reopen(b.ctx, tx, c.request)
+				sameIDs(b, fmt.Sprintf("reopened by %+v", c.request), ids, c.want)
+				return err
+			}))
+		}
+		b.must(b.InTx(b.ctx, func(tx any) error {
+			_, err := b.Reopen(b.ctx, tx, waybill.ReopenRequest{Receiver: "a"})
+			wantErr(b, "reopen of nothing at all", err)
+			return nil
+		}))
 	}},
 	{"has no message from before match again", func(b *scene) {
 		b.start("a")
@@ -238,6 +266,9 @@ func (b *scene) cancel(request waybill.CancelRequest) (result waybill.CancelResu
 
 func (b *scene) reopen(ids ...int64) (reopened []int64) {
 	b.Helper()
+	if ids == nil {
+		ids = []int64{}
+	}
 	b.must(b.InTx(b.ctx, func(tx any) (err error) {
 		reopened, err = b.Reopen(b.ctx, tx, waybill.ReopenRequest{Deliveries: ids})
 		return err
