@@ -21,7 +21,9 @@ const (
 type EagerConfig struct {
 	Store waybill.EagerStore
 	// Slots is how many eager receivers run at the same time. What is fired while none
-	// is free is left to the relays. Defaults to 10.
+	// is free is left to the relays. Where some of them run in transactions the store
+	// needs a connection for each and one more, beside those of a Worker in the same
+	// process. Defaults to 10.
 	Slots int
 	// Drain, WorkerID, Logger, Observer and Middleware are as in Config.
 	Drain      time.Duration
@@ -36,7 +38,8 @@ type EagerConfig struct {
 // rows that were just written, no more than it has slots free for, and runs them as a
 // Worker does. Everything else is left to the relays: what finds no free slot, what is
 // fired while Run does not run, what was committed by a process that died. So eager is
-// a matter of how soon, and of nothing else.
+// a matter of how soon, and of nothing else. A run that failed waits out its backoff,
+// and a relay hands it off then; in a lane that is paused the row is given back.
 //
 // A delivery that an Eager has claimed and not yet taken when its process is killed
 // waits for ten seconds; one that runs, for its receiver's lease.
@@ -74,8 +77,9 @@ func NewEager(config EagerConfig) (*Eager, error) {
 func (e *Eager) ID() string { return e.worker.ID() }
 
 // Run works until ctx ends, and then drains as Worker.Run does. Transactions of the
-// store's own (InTx) tell it by themselves what they have committed. It runs once, and
-// one at a time for each store.
+// store's own (InTx) tell it by themselves what they have committed. What is committed
+// before Run has begun is left to the relays; Free is above zero from when it is not. A
+// second Run is an error, and so is that of a second Eager on the same store.
 func (e *Eager) Run(ctx context.Context) error {
 	if e.begun.Swap(true) {
 		return errors.New("eager: Run was called before, and it runs once: make another")
@@ -96,7 +100,7 @@ func (e *Eager) Run(ctx context.Context) error {
 
 // Fired tells of events that were fired in a transaction of the caller's own, after
 // its commit: what Run does not know of by itself. It takes the place of the store's
-// Wake. It does not block.
+// Wake, of all lanes, and is no more than that while Run does not run.
 func (e *Eager) Fired(ctx context.Context, events ...int64) {
 	if len(events) == 0 {
 		return
@@ -107,6 +111,10 @@ func (e *Eager) Fired(ctx context.Context, events ...int64) {
 	}
 	e.store.Wake(ctx)
 }
+
+// Free returns how many eager deliveries could start now. It is 0 until Run has begun,
+// and from when it is stopping on.
+func (e *Eager) Free() int { return e.free() }
 
 // notice reports whether what was fired will be seen to.
 func (e *Eager) notice(fired waybill.EagerFired) bool {
