@@ -136,7 +136,8 @@ type Hold struct {
 type Progress struct {
 	// HandedOff and Taken are the newest hand-off, and the newest take, among the rows
 	// that workers have now, but for those after the database's time, which was set back
-	// then. They are zero if workers have none.
+	// then. They are zero if workers have none. What runs eagerly is not among them: it
+	// came by no queue.
 	HandedOff, Taken Stamp
 	// Lapsed says that a row was handed off and not taken, and that its lease is over.
 	Lapsed bool

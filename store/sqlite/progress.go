@@ -7,8 +7,9 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
+// What was taken without a hand-off, eagerly, says nothing of the queue.
 const progressSQL = `
-SELECT COALESCE(max(handed_off_at) FILTER (WHERE taken_at IS NOT NULL AND handed_off_at <= ?1), 0), COALESCE(max(taken_at) FILTER (WHERE taken_at <= ?1), 0),
+SELECT COALESCE(max(handed_off_at) FILTER (WHERE taken_at IS NOT NULL AND handed_off_at <= ?1), 0), COALESCE(max(taken_at) FILTER (WHERE handed_off_at IS NOT NULL AND taken_at <= ?1), 0),
        COALESCE(max(taken_at IS NULL AND handed_off_at IS NOT NULL AND lease_expires_at <= ?1), 0)
   FROM delivery INDEXED BY delivery_claimed
  WHERE status = 'claimed' AND (?2 IS NULL OR receiver IN (SELECT value FROM json_each(?2)))
