@@ -8,8 +8,8 @@ import (
 // Status is the state of a delivery row.
 type Status string
 
-// Owed statuses come first, settled ones after. A settled row changes only by an
-// operator's replay or requeue.
+// Owed statuses come first, settled ones after. A settled row changes only when it is
+// reopened.
 const (
 	Pending   Status = "pending"   // waits for its due time or for a relay
 	Claimed   Status = "claimed"   // held under a claim: in a queue, or running
@@ -56,10 +56,10 @@ type Delivery struct {
 	MaxAttempts int // frozen when the event was fired
 	Start       int // how many runs were begun, this one included
 
-	DueAt       time.Time // when the delivery became owed; a backoff never moves it
-	HandedOffAt time.Time // when the relay claimed it for the queue; zero for an eager run, which went through none
-	Claim       Claim     // the claim this run holds
-	Lease       time.Duration
+	DueAt       time.Time     // when the delivery became owed; a backoff never moves it
+	HandedOffAt time.Time     // when the relay claimed it for the queue; zero for an eager run, which went through none
+	Claim       Claim         // the claim this run holds
+	Lease       time.Duration // for how long the take stamped it; a heartbeat makes it as long again
 }
 
 type deliveryKey struct{}

@@ -41,10 +41,15 @@
 //
 // # Firing
 //
-// A store writes the event and all its delivery rows by one statement, in the
+// The tables are made once, by bridge migrate or by a program itself:
+//
+//	store, err := postgres.New(postgres.Config{Pool: pool, Registry: reg})
+//	_, err = store.Migrator().Up(ctx)
+//
+// A store then writes the event and all its delivery rows by one statement, in the
 // caller's transaction:
 //
-//	store, err := postgres.Open(ctx, pool, reg)
+//	store, err := postgres.Open(ctx, pool, reg) // New, and a look at the schema
 //	err = store.InTx(ctx, func(tx pgx.Tx) error {
 //		if err := saveOrder(ctx, tx, order); err != nil {
 //			return err
@@ -62,12 +67,14 @@
 // headers, a correlation id. [WithCorrelation] puts the latter into a context; what a
 // receiver fires names the event that caused it by itself. [Suppress] records events
 // and owes them to nobody. The stores' Cancel withdraws what is not claimed yet, and
-// Reopen owes settled deliveries again, both in the caller's transaction.
+// Reopen owes settled deliveries again, both in the caller's transaction. A receiver that
+// fires has its store by postgres.StoreFrom or sqlite.StoreFrom.
 //
 // # Running
 //
 // A relay for each lane (package relay), and any number of workers (package worker),
-// bring deliveries to their receivers. They may live in the application, in programs of
+// bring deliveries to their receivers. With transactional receivers the pool needs a
+// connection for each slot of a worker and one more: eleven, by default. They may live in the application, in programs of
 // their own, or in the standalone bridge and worker; cli.Main gives a team's own program
 // all of their subcommands.
 //
@@ -85,7 +92,8 @@
 //
 // Package waybilltest delivers what a test has fired, without a queue and without
 // waiting for backoffs, and says what was fired; with SQLite in memory it needs no
-// server.
+// server. Receivers of postgres.OnTx need PostgreSQL: there DrainTx does it in a
+// transaction that the test rolls back.
 //
 // # Guarantees
 //
@@ -118,4 +126,14 @@
 // A transactional receiver holds a connection, and the locks of what it wrote, for its
 // whole run; on SQLite that is the only write lock there is. A wake-up may be lost, and
 // then costs a relay's poll. A dedupe key protects for as long as its event is kept.
+//
+// The tables grow: this release deletes nothing, whatever retention an event declares.
+// To delete the events of which nothing is owed is the application's; their deliveries
+// go with them.
+//
+// # What an application needs of this package
+//
+// [Registry], [Declare], [On], [OnAny], [Options], [Envelope], [RawEvent], the outcomes,
+// [DeliveryFrom], [LoggerFrom], [WithCorrelation], [Suppress], [CancelRequest] and
+// [ReopenRequest]. The rest is the protocol's, for stores, queues, relays and workers.
 package waybill

@@ -17,7 +17,7 @@ type Envelope struct {
 	// DedupeKey is the key under which the event is fired once, whatever its name: a
 	// second one is ErrDuplicate, for as long as the first one's row is there. At most
 	// 255 bytes. It is refused for an event that is deleted once it is consumed, since
-	// the key would go with it.
+	// the key would go with it. Have it made of what is never empty.
 	DedupeKey string
 	// OccurredAt is when it happened, to the microsecond. Defaults to when it is
 	// recorded.

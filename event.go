@@ -28,7 +28,7 @@ type EventOptions struct {
 }
 
 // RawEvent is an event whose payload is JSON already, fired by name and without
-// a declared Go type.
+// a declared Go type. A name that nobody receives is recorded, and owed to nobody.
 type RawEvent struct {
 	Name    string
 	Version int             // Defaults to 1.

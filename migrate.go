@@ -10,8 +10,9 @@ import (
 type Migrator interface {
 	// Up applies the steps that are missing and returns those, in order.
 	Up(ctx context.Context) ([]Migration, error)
-	// Down takes the last step back, with all that its tables hold, and returns
-	// it; there is none on a schema without steps.
+	// Down takes the last step back, with all that its tables hold, what is owed among
+	// it, and returns it; there is none on a schema without steps. It does not ask:
+	// `bridge migrate down` refuses where deliveries are owed.
 	Down(ctx context.Context) ([]Migration, error)
 	// Status returns every step this release knows, in order.
 	Status(ctx context.Context) ([]Migration, error)

@@ -31,7 +31,8 @@ func NewRegistry() *Registry {
 }
 
 // Err returns everything that is wrong with the declarations so far, or nil.
-// Stores, relays and workers refuse a registry that has an error.
+// Stores, relays and workers refuse a registry that has an error when they are made;
+// they do not look again.
 func (r *Registry) Err() error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -40,7 +41,9 @@ func (r *Registry) Err() error {
 
 func (r *Registry) fail(err error) { r.errs = append(r.errs, err) }
 
-// Add registers a receiver, with defaults for what it leaves out.
+// Add registers a receiver, with defaults for what it leaves out: one whose function
+// takes the Delivery with the payload as it is, as those of httpreceiver and
+// execreceiver do.
 func (r *Registry) Add(receiver Receiver) {
 	done := receiver.withDefaults()
 	r.mu.Lock()

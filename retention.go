@@ -12,8 +12,8 @@ import (
 // Nothing that is owed is ever deleted, whatever it says. This release deletes nothing
 // else either: the row keeps the promise for the prune that will.
 type Retention struct {
-	// Keep is a length of its own, from when the event was recorded: whole seconds, at
-	// least one.
+	// Keep is a length of its own, from when the event was recorded: whole seconds, from
+	// one to 68 years.
 	Keep time.Duration
 	// Consumed lets the event go once its deliveries are done, instead of after a time.
 	Consumed Consumption

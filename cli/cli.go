@@ -7,6 +7,11 @@
 // which is one binary for relays, workers and operators. With --receivers a file's
 // receivers run beside those written in Go.
 //
+// What it needs is --store and --backend, or WAYBILL_STORE and WAYBILL_BACKEND;
+// docs/operations.md has every flag and variable. Receivers that fire find the store
+// by postgres.StoreFrom and sqlite.StoreFrom. A program that wants middleware, an
+// Observer or an eager worker builds its relays and workers itself.
+//
 // # Exit codes
 //
 // 0 is done, 1 is failed, 2 is wrong usage, and 4 to 6 are verdicts of size --check

@@ -34,8 +34,9 @@ const (
 	outageCap      = 15 * time.Second // longest wait between tries of a database or queue that is down
 )
 
-// Config configures a Relay. Store is required, and so is a backend for each site
-// that receivers of the lane run on.
+// Config configures a Relay. Only Store is required. Give a backend for each site that
+// receivers of the lane run on: without it their rows are refused one by one, and stay
+// owed.
 type Config struct {
 	Store waybill.Store
 	// Backend is the lane's task queue, for receivers with site=task. Without
@@ -190,6 +191,9 @@ func (r *Relay) ID() string { return r.id }
 // A pause of the lane is known within a poll of its begin, and its end is kept to
 // exactly; one that somebody ends early is over within a poll. What is handed off in
 // between, the workers give back.
+//
+// It may be called again once it has returned, and so may Once; not both at a time. It
+// returns an error, at once, only where the lane cannot be served as it is configured.
 func (r *Relay) Run(ctx context.Context) (err error) {
 	if r.task.outflow, err = r.bound(); err != nil {
 		return fmt.Errorf("relay: %w", err)
@@ -239,7 +243,7 @@ func (r *Relay) passed(claimed int, elapsed time.Duration, err error) {
 
 // Once claims what is due now and hands it off, then returns how many messages the
 // queues accepted. With a limit it is one claim of at most that many rows, lapsed
-// ones first; without, it goes on until nothing is due. A lane that is paused, or is
+// ones first; without one (0), it goes on until nothing is due. A lane that is paused, or is
 // paused meanwhile, has nothing due. The error of a database or queue that is down is
 // returned, not waited out.
 func (r *Relay) Once(ctx context.Context, limit int) (handedOff int, err error) {

@@ -4,10 +4,7 @@
 //	func TestReceiptGoesOut(t *testing.T) {
 //		reg, sent := receivers()
 //		store := waybilltest.SQLite(t, reg)
-//		err := store.InTx(t.Context(), func(tx *sql.Tx) error { return placeOrder(t.Context(), store, tx, 42) })
-//		if err != nil {
-//			t.Fatal(err)
-//		}
+//		waybilltest.Fire(t, store, OrderPlaced{ID: 42}) // or call what fires
 //		waybilltest.Drain(t, store)
 //		if got := *sent; len(got) != 1 {
 //			t.Errorf("receipts %v, want one", got)
@@ -19,6 +16,17 @@
 // backoff. DrainTx does it inside the test's own transaction, which is then rolled
 // back. Fired says what was fired, Run runs one receiver on one event and no database,
 // and Advance moves the store's clock, to what is scheduled for later, say.
+//
+// SQLite runs plain receivers, those of sqlite.OnTx and those of postgres.OnSQLTx. For
+// those of postgres.OnTx use DrainTx in a pgx.Tx:
+//
+//	tx, err := pool.Begin(t.Context())
+//	if err != nil {
+//		t.Fatal(err)
+//	}
+//	defer tx.Rollback(context.WithoutCancel(t.Context()))
+//	_, err = store.Fire(t.Context(), tx, OrderPlaced{ID: 42})
+//	waybilltest.DrainTx(t, store, tx)
 //
 // What fails here fails the test at once, by t.Fatal. A receiver's error does not: it
 // is an outcome, which Drain and Run return.

@@ -42,9 +42,9 @@ type Config struct {
 	// Expiration drops a message from the queue that long after it was sent. It
 	// keeps a queue that nobody empties from growing, by what was enqueued again
 	// after its lease had lapsed, and must be no shorter than the time for which
-	// the message can be of use: 20 times the longest lease of the lane with the
-	// relay's window on, since a lapsed row that nobody claimed again may still
-	// be taken by its own message; the longest lease with the window off.
+	// the message can be of use: 20 times the longest hand-off lease of the lane with
+	// the relay's window on, since a lapsed row that nobody claimed again may still
+	// be taken by its own message; that lease with the window off.
 	// Defaults to 0: never.
 	Expiration time.Duration
 

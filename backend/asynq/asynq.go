@@ -3,7 +3,7 @@
 // A message is an ordinary Asynq task, seen and paused by the usual tools, with
 // nothing of its own to say: it is never retried, never kept and never failed,
 // because retries, outcomes and debts live on the row. So whatever Redis loses
-// (FLUSHALL, a failover, eviction) costs a delivery at most one lease of delay,
+// (FLUSHALL, a failover, eviction) costs a delivery about its hand-off lease of delay,
 // and whatever it repeats is refused by the row.
 package asynq
 

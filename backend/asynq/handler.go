@@ -14,7 +14,10 @@ import (
 //	mux.Handle(waybill.MessageKind, waybillasynq.Handler(w.Deliver))
 //
 // deliver is Worker.Deliver of a worker without a Backend, whose Run runs beside
-// the server. The server lists the lane's queue, waybill-<lane>, in its Queues.
+// the server. The server lists the lane's queue, waybill.QueueName(lane), in its
+// Queues. Set its TaskCheckInterval to what a message may wait (Asynq's default is a
+// second), its ShutdownTimeout above the worker's Drain, and the worker's Slots to the
+// server's Concurrency.
 //
 // To Asynq every message is a success, as it is in a Consume: whether its row refused
 // it, or its receiver failed, or deliver returned an error, which is logged as a

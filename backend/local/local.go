@@ -1,6 +1,7 @@
 // Package local is a queue inside the process: a bounded buffer between a relay
-// and the receivers that run beside it. It serves tests, and receivers that are
-// declared with site=relay.
+// and the receivers that run beside it. It serves services whose relay and worker
+// share a process, as the Backend of both; receivers that are declared with
+// site=relay; and tests.
 //
 // What the buffer holds ends with the process. That loses nothing: the rows are
 // claimed, and their leases bring them back.

@@ -8,6 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// errMigrate is what to do about a schema that is not there, or not up to date.
+var errMigrate = errors.New("run `bridge migrate`")
+
 // Check reports whether the schema is the one this release works with. It says
 // in one line what is wrong and what to do. It also refuses a pool that cannot work
 // with the connection pooler it goes through.
@@ -28,11 +31,11 @@ func (s *Store) Check(ctx context.Context) error {
 	case errors.Is(err, errPooler):
 		return fmt.Errorf("postgres: %w", err)
 	case isMissing(err):
-		return fmt.Errorf("postgres: the database has no schema %q yet: run `bridge migrate`, or Migrator().Up of a store made by New", s.schema)
+		return fmt.Errorf("postgres: the database has no schema %q yet: %w", s.schema, errMigrate)
 	case err != nil:
 		return fmt.Errorf("postgres: read the version of schema %q: %w", s.schema, err)
 	case version < newest:
-		return fmt.Errorf("postgres: schema %q is at version %d and this release works with %d: run `bridge migrate`", s.schema, version, newest)
+		return fmt.Errorf("postgres: schema %q is at version %d and this release works with %d: %w", s.schema, version, newest, errMigrate)
 	case version > newest:
 		return newerError(s.schema, version, newest)
 	}

@@ -29,6 +29,9 @@ type DB interface {
 // that read in the firing transaction. The time is bounded by ctx alone, like that of
 // the caller's other statements.
 //
+// After the commit of a transaction that is not InTx's, and after firing in a pool or a
+// connection, call Wake. An event that nobody receives is recorded, and no error.
+//
 // Under a dedupe key that an event has already it returns waybill.ErrDuplicate and
 // writes nothing; the transaction can go on. It waits for a transaction that is firing
 // under the same key at that moment.

@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-go/waybill"
 )
 
-// SQLTx is what an event is fired in over database/sql: a *sql.Tx, what sqlc, GORM or
-// bun make of one, a *sql.Conn on which a transaction is open and, for an event that
+// SQLTx is what an event is fired in over database/sql: a *sql.Tx, what sqlc is given
+// as its DBTX, GORM's tx.Statement.ConnPool, a bun.Tx, a *sql.Conn on which a transaction is open and, for an event that
 // goes with no change of the application's own, a *sql.DB.
 type SQLTx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)

@@ -11,7 +11,8 @@ const hastenSQL = `
 UPDATE waybill.delivery SET available_at = now()
  WHERE id = ANY(ARRAY(
        SELECT id FROM waybill.delivery
-        WHERE ($1::bigint[] IS NULL OR id = ANY($1::bigint[])) AND status = 'failed' AND available_at > now()
+        WHERE (CASE WHEN $1::bigint[] IS NULL THEN attempts > 0 ELSE id = ANY($1::bigint[]) END)
+          AND status = 'failed' AND available_at > now()
         ORDER BY id FOR UPDATE))
 RETURNING id`
 

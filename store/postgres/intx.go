@@ -12,11 +12,12 @@ import (
 )
 
 // InTx runs f in a transaction, commits it and then wakes the relays of the lanes
-// that were fired to in it, if any: the way to change something and fire for it in
+// that were fired to, or reopened in, in it, if any: the way to change something and fire for it in
 // one piece. f's error rolls all of it back and is returned as it is. A wake that
 // fails costs a relay's poll, and never what was committed.
 //
-// A store over a *sql.DB has InSQLTx instead.
+// A store over a *sql.DB has InSQLTx instead; this returns an error there, having done
+// nothing.
 func (s *Store) InTx(ctx context.Context, f func(tx pgx.Tx) error) error {
 	if s.db.txKind() != txKind {
 		return errors.New("postgres: InTx hands out a pgx.Tx, and the transactions of this store are *sql.Tx: call InSQLTx")

@@ -44,7 +44,7 @@ const (
 	DefaultCallTimeout = 10 * time.Second
 )
 
-// Config configures a Store.
+// Config configures a Store. It has exactly one of Pool and DB.
 type Config struct {
 	// Pool is the application's own pool, and stays its own: the store never
 	// closes it. Each call takes one connection for as long as it lasts. Either it or
@@ -148,7 +148,8 @@ func New(config Config) (*Store, error) {
 }
 
 // Open returns a store in the default schema and checks that the schema is the
-// one this release works with.
+// one this release works with. Where there is none yet, and in a program that migrates
+// by itself, it is New, Migrator().Up and Check.
 func Open(ctx context.Context, pool *pgxpool.Pool, reg *waybill.Registry) (*Store, error) {
 	return open(ctx, Config{Pool: pool, Registry: reg})
 }
@@ -159,6 +160,9 @@ func open(ctx context.Context, config Config) (*Store, error) {
 		return nil, err
 	}
 	if err := s.Check(ctx); err != nil {
+		if errors.Is(err, errMigrate) {
+			err = fmt.Errorf("%w (or, in the program itself, Migrator().Up of a store made by New)", err)
+		}
 		return nil, err
 	}
 	return s, nil

@@ -22,7 +22,7 @@ type Tx interface {
 }
 
 // InTx runs work in a transaction, commits it unless work returns an error, and
-// wakes the relays of the lanes that were fired to in it, if any. Work's error is
+// wakes the relays of the lanes that were fired to, or reopened in, in it, if any. Work's error is
 // returned as it is. The write lock is held while work runs: see the package comment.
 func (s *Store) InTx(ctx context.Context, work func(tx *sql.Tx) error) error {
 	wait, cancel := context.WithTimeout(ctx, s.callTimeout)

@@ -8,7 +8,7 @@ import (
 
 const hastenSQL = `
 UPDATE delivery SET available_at = ?1
- WHERE (?2 IS NULL OR id IN (SELECT value FROM json_each(?2))) AND status = 'failed' AND available_at > ?1`
+ WHERE CASE WHEN ?2 IS NULL THEN attempts > 0 ELSE id IN (SELECT value FROM json_each(?2)) END AND status = 'failed' AND available_at > ?1`
 
 // Hasten has failed rows not wait out their backoffs.
 func (s *Store) Hasten(ctx context.Context, deliveries []int64) (int, error) {

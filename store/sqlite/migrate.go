@@ -126,6 +126,9 @@ func (m *Migrator) SQL() string {
 	return script.String()
 }
 
+// errMigrate is what to do about a schema that is not there, or not up to date.
+var errMigrate = errors.New("run `bridge migrate`")
+
 // Check reports whether the schema is the one this release works with. It
 // creates nothing.
 func (s *Store) Check(ctx context.Context) error {
@@ -135,9 +138,9 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	switch version, newest := newestOf(applied), s.steps[len(s.steps)-1].Version; {
 	case version == 0:
-		return fmt.Errorf("sqlite: %s has no waybill schema yet: run `bridge migrate`, or Migrator().Up of a store made by New", s.path)
+		return fmt.Errorf("sqlite: %s has no waybill schema yet: %w", s.path, errMigrate)
 	case version < newest:
-		return fmt.Errorf("sqlite: the schema of %s is at version %d and this release works with %d: run `bridge migrate`", s.path, version, newest)
+		return fmt.Errorf("sqlite: the schema of %s is at version %d and this release works with %d: %w", s.path, version, newest, errMigrate)
 	case version > newest:
 		return s.newerError(version, newest)
 	}

@@ -20,13 +20,19 @@
 //
 // InTx, RunTx and ClaimTx hold the write lock for as long as the caller's function
 // runs: nobody fires, claims, takes or acknowledges meanwhile, in any process. Do
-// nothing slow in them, and call no method of the Store but Fire and FireAll: it
-// would wait for the lock that its own caller holds.
+// nothing slow in them, and call only the methods of the Store that are given the
+// transaction (Fire, FireAll, Cancel, Reopen): any other would wait for the lock that
+// its own caller holds.
 //
 // A transaction of the application's own, on a connection of its own, has to
-// begin with BEGIN IMMEDIATE as well (with modernc.org/sqlite, `_txlock=immediate`
-// in the data source name): one that begins as a reader fails with SQLITE_BUSY
-// when it fires after somebody else wrote.
+// begin with BEGIN IMMEDIATE as well, and to wait for its turn: one that begins as a
+// reader fails with SQLITE_BUSY when it fires after somebody else wrote. The driver
+// that this package registers is "sqlite" (modernc.org/sqlite), and such a connection
+//
+//	sql.Open("sqlite", "file:shop.db?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)")
+//
+// The tables event, delivery, lane_pause and schema_version are the store's: an
+// application in the same file has none of these names.
 package sqlite
 
 import (
@@ -96,8 +102,9 @@ var (
 	_ waybill.StatusReader = (*Store)(nil)
 )
 
-// Open opens the file at path and checks its schema; see New and Check. An
-// in-memory database is given its schema.
+// Open opens a file that is migrated, and checks its schema. A new file has none yet:
+// there, and in a program that migrates by itself, it is New, Migrator().Up and Check.
+// An in-memory database is given its schema.
 func Open(ctx context.Context, path string, registry *waybill.Registry) (*Store, error) {
 	s, err := New(Config{Path: path, Registry: registry})
 	if err != nil {
@@ -108,6 +115,9 @@ func Open(ctx context.Context, path string, registry *waybill.Registry) (*Store,
 	}
 	if err == nil {
 		err = s.Check(ctx)
+	}
+	if errors.Is(err, errMigrate) {
+		err = fmt.Errorf("%w (or, in the program itself, Migrator().Up of a store made by New)", err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

@@ -202,6 +202,19 @@ var reopenCases = []testCase{
 }
 
 var hastenCases = []testCase{
+	{"leaves what was only deferred to its time, unless it is named", func(b *scene) {
+		b.start("a")
+		d := b.taken()
+		b.ack(waybill.Ack{Message: messageOf(d), Outcome: waybill.Outcome{Status: waybill.Failed, Deferred: true, Wait: time.Hour, Error: "e"}})
+		n, err := b.Store.Hasten(b.ctx, nil)
+		b.must(err)
+		equal(b, "hastened", n, 0)
+		equal(b, "due", len(b.claim(1, "a")), 0)
+		n, err = b.Store.Hasten(b.ctx, []int64{d.ID})
+		b.must(err)
+		equal(b, "hastened by name", n, 1)
+		equal(b, "due", len(b.claim(1, "a")), 1)
+	}},
 	{"has failed rows due at once, and no others", func(b *scene) {
 		scheduled(b, func() (time.Time, error) { return time.Now().Add(time.Hour), nil }, "a", "b")
 		b.fire(Parcel{})

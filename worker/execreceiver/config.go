@@ -135,6 +135,8 @@ func (c Config) Check() error {
 
 // New returns the run function of a receiver, or what is wrong with the Config: the
 // program has to be there, and executable, and so has Dir.
+//
+//	reg.Add(waybill.Receiver{Key: "stock.export", Event: "stock.counted", Run: run, Options: waybill.Options{Lane: "stock"}})
 func New(config Config) (func(ctx context.Context, d *waybill.Delivery) error, error) {
 	if err := config.Check(); err != nil {
 		return nil, err

@@ -73,7 +73,9 @@ type Config struct {
 	Client *http.Client
 }
 
-// New returns the run function of a receiver, or what is wrong with the Config.
+// New returns the run function of a receiver, or what is wrong with the Config:
+//
+//	reg.Add(waybill.Receiver{Key: "crm.sync", Event: "order.placed", Run: run, Options: waybill.Options{Lane: "crm"}})
 func New(config Config) (func(ctx context.Context, d *waybill.Delivery) error, error) {
 	target, err := parseURL(config.URL)
 	if err != nil {
