@@ -20,7 +20,8 @@ type EventsRequest struct {
 // Hastener is a Store that can have failed rows not wait out their backoffs.
 type Hastener interface {
 	// Hasten makes the rows due at once that are failed and not yet due: the named
-	// ones or, with nil, all of them. It returns how many. It spends nothing, and
-	// leaves claimed and pending rows, scheduled ones among them, alone.
+	// ones or, with nil, all but those that have spent no attempt, which were deferred
+	// and nothing else. It returns how many. It spends nothing, and leaves claimed and
+	// pending rows, scheduled ones among them, alone.
 	Hasten(ctx context.Context, deliveries []int64) (int, error)
 }
