@@ -271,3 +271,20 @@ func TestDuplicateErrorSaysWhichEventHasTheKey(t *testing.T) {
 		}
 	}
 }
+
+// Who is told of every event is told of it with what its envelope says.
+func TestTargetsSeeTheHeadersOfAnEnvelope(t *testing.T) {
+	t.Parallel()
+	reg := waybill.NewRegistry()
+	waybill.OnAny(reg, "audit", func(context.Context, *waybill.Delivery) error { return nil }, waybill.Options{
+		Targets: waybill.TargetsOf(func(_ context.Context, event waybill.RawEvent) ([]string, error) {
+			return []string{event.Headers["tenant"] + event.Headers["trace"]}, nil
+		}),
+	})
+	got := plan(t, reg, waybill.Envelope{
+		Event: rawOrder(map[string]string{"trace": "00-ab"}), Headers: map[string]string{"tenant": "acme-"},
+	})
+	if len(got.Deliveries) != 1 || got.Deliveries[0].Target != "acme-00-ab" {
+		t.Errorf("deliveries %+v, want one for acme-00-ab", got.Deliveries)
+	}
+}

@@ -65,7 +65,7 @@ func (r *Registry) Plan(ctx context.Context, tx any, event any) (Plan, error) {
 	if plan.Event.Suppressed != "" {
 		return plan, nil
 	}
-	firing := firing{registry: r, tx: tx, event: event, raw: raw}
+	firing := firing{registry: r, tx: tx, event: event, raw: plan.Event.RawEvent}
 	for _, receiver := range r.Receivers() {
 		if !receiver.Accepts(raw.Name) {
 			continue
