@@ -48,8 +48,15 @@ SELECT 0, 1 WHERE NOT EXISTS (SELECT 1 FROM ` + versionTable + `);
 func (m *Migrator) Up(ctx context.Context) ([]waybill.Migration, error) {
 	steps := m.store.steps
 	var made []*goose.MigrationResult
+	// To make the file one with a write-ahead log waits for nobody, and nobody's read
+	// waits for it: who meets another process in it begins anew.
+	patience := time.Now().Add(m.store.callTimeout)
+	anew := func(err error) bool { return isBusy(err) && time.Now().Before(patience) && pause(ctx, maxLockWait) }
 	for {
 		before, err := m.store.applied(ctx)
+		if anew(err) {
+			continue
+		}
 		if err != nil {
 			return nil, m.failed(err)
 		}
@@ -73,7 +80,11 @@ func (m *Migrator) Up(ctx context.Context) ([]waybill.Migration, error) {
 		}
 		// Another process that migrates at the same time makes this one's step
 		// fail, as soon as it has made it: begin anew behind that.
-		if after, lookErr := m.store.applied(ctx); lookErr != nil || len(after) == len(before) {
+		after, lookErr := m.store.applied(ctx)
+		if lookErr == nil && len(after) > len(before) {
+			continue
+		}
+		if !anew(err) {
 			return nil, m.failed(err)
 		}
 	}

@@ -156,13 +156,21 @@ func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
 		if err == nil || !isBusy(err) {
 			return tx, err
 		}
-		timer := time.NewTimer(wait/2 + rand.N(wait))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, wait/2+rand.N(wait)) {
 			return nil, ctx.Err()
 		}
+	}
+}
+
+// pause waits, and reports whether ctx has not ended meanwhile.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
