@@ -87,6 +87,7 @@ type Store struct {
 	writer  *sql.DB // one connection
 	reader  *sql.DB // a few; of an in-memory database, the writer's
 	bound   *sql.Tx // the transaction in which everything is done; see Within
+	ended   error   // why the bound transaction is over; guarded by turn
 	signals signals
 	commits waybill.CommitHook
 

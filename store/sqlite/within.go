@@ -11,6 +11,8 @@ import (
 // happens in that transaction, and goes with it when it is rolled back. It is for
 // tests, which so deliver what they fired and leave nothing behind. Each step is a
 // savepoint: one that fails is undone by itself. Nobody is woken, and Listen is deaf.
+// Where SQLite itself rolls all of the transaction back (a full disk, INSERT OR
+// ROLLBACK) every later step fails: it would be committed by itself.
 //
 // The transaction is the caller's, who neither uses nor ends it while a step runs.
 func (s *Store) Within(tx any) (*Store, error) {
@@ -34,14 +36,24 @@ func (s *Store) saved(ctx context.Context, work func(tx *sql.Tx) error) (err err
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	if s.ended != nil {
+		return s.ended
+	}
 	if err := run("SAVEPOINT waybill_step"); err != nil {
 		return fmt.Errorf("begin a savepoint: %w", err)
 	}
 	kept := false
 	defer func() { // also when work panics
-		if !kept {
-			err = errors.Join(err, run("ROLLBACK TO waybill_step"), run("RELEASE waybill_step"))
+		if kept {
+			return
 		}
+		undone := run("ROLLBACK TO waybill_step")
+		if undone != nil {
+			s.ended = fmt.Errorf("the transaction that the store is bound to is over: %w", undone)
+			err = errors.Join(err, s.ended)
+			return
+		}
+		err = errors.Join(err, run("RELEASE waybill_step"))
 	}()
 	if err := work(s.bound); err != nil {
 		return err
