@@ -42,11 +42,19 @@ func (s *Store) RunTx(ctx context.Context, ack waybill.Ack, run func(ctx context
 	life := context.WithoutCancel(ctx)
 	var fired waybill.Committed
 	err = s.locked(wait, life, func(tx *sql.Tx) (err error) {
+		if _, err := tx.ExecContext(life, "SAVEPOINT waybill_run"); err != nil {
+			return fmt.Errorf("begin a savepoint: %w", err)
+		}
 		if fired, err = s.signals.during(func() error { return run(ctx, tx) }); err != nil {
 			return err
 		}
 		finish, cancel := context.WithTimeout(life, s.callTimeout)
 		defer cancel()
+		// A full disk, or an INSERT OR ROLLBACK, ends the transaction. What follows would
+		// be committed by itself: the outcome, and nothing of what the run has written.
+		if _, err := tx.ExecContext(finish, "RELEASE waybill_run"); err != nil {
+			return fmt.Errorf("the transaction of the run is over before its end: %w", err)
+		}
 		return change(finish, tx, ackSQL, func(execute func(args ...any) (bool, error)) error {
 			ok, err := execute(append([]any{s.now(), ack.DeliveryID, ack.Claim.By, ack.Claim.At}, outcomeArgs(ack)...)...)
 			if err != nil {
