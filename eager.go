@@ -22,7 +22,7 @@ type EagerStore interface {
 	// takes it away.
 	OnCommit(f func(ctx context.Context, fired EagerFired) bool) (stop func(), err error)
 	// ClaimFired claims rows that are due and were never claimed, of the named events
-	// and receivers, as Claim does. They count as not handed off: no queue has a message
+	// and receivers, as Claim does, unless the receiver's lane is paused at that moment. They count as not handed off: no queue has a message
 	// of them, and whoever finds their leases over may claim them at once.
 	ClaimFired(ctx context.Context, request FiredRequest) ([]ClaimedRow, error)
 	// Wake wakes the relays of lanes.
@@ -39,9 +39,9 @@ type EagerFired struct {
 type FiredRequest struct {
 	By        string
 	Events    []int64
-	Receivers []string
+	Receivers []ReceiverLease // and their lanes
 	Limit     int
-	Lease     time.Duration // what the claim stamps on each row
+	Lease     time.Duration // what the claim stamps on each row; the take stamps the receivers' own
 }
 
 // Committed gathers what is fired in one transaction, for a store: whom to tell once

@@ -41,6 +41,8 @@ func Running(ctx context.Context, store HistoryStore, reg *waybill.Registry, lan
 	if err != nil {
 		return running, "", fmt.Errorf("lane %s: %w", lane, err)
 	}
+	// What ran eagerly came by no queue, and the queue's workers had no part in it.
+	running.Rows = slices.DeleteFunc(running.Rows, func(row waybill.HistoryRow) bool { return row.TakenAt != 0 && row.HandedOffAt == 0 })
 	due, err := store.Due(ctx, waybill.DueRequest{Receivers: s.receivers, Except: s.except})
 	if err != nil {
 		return running, "", fmt.Errorf("lane %s: %w", lane, err)

@@ -42,6 +42,23 @@ func (*asked) Pauses(context.Context) ([]waybill.Pause, error) {
 	return []waybill.Pause{{Lane: "crm"}}, nil
 }
 
+// eagerly is a store whose newest row ran without a queue.
+type eagerly struct{ asked }
+
+func (e *eagerly) History(ctx context.Context, request waybill.HistoryRequest) ([]waybill.HistoryRow, error) {
+	rows, err := e.asked.History(ctx, request)
+	return append([]waybill.HistoryRow{{ID: 3, Status: waybill.Succeeded, TakenAt: 40, SettledAt: 50}}, rows...), err
+}
+
+// What ran eagerly tells nothing of the queue and of its workers.
+func TestRunningLeavesEagerRowsOut(t *testing.T) {
+	t.Parallel()
+	r, _, err := ops.Running(t.Context(), &eagerly{}, waybill.NewRegistry(), "default", nil)
+	if err != nil || len(r.Rows) != 2 || r.Rows[0].ID != 2 {
+		t.Errorf("rows %+v, %v, want those that waited in the queue", r.Rows, err)
+	}
+}
+
 // A lane is asked for the rows behind its queue: not those that the relay runs, and in
 // the default lane all that are in no other.
 func TestRunningAsksForTheLanesRows(t *testing.T) {

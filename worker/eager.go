@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,7 +40,7 @@ type EagerConfig struct {
 // Worker does. Everything else is left to the relays: what finds no free slot, what is
 // fired while Run does not run, what was committed by a process that died. So eager is
 // a matter of how soon, and of nothing else. A run that failed waits out its backoff,
-// and a relay hands it off then; in a lane that is paused the row is given back.
+// and a relay hands it off then; in a lane that is paused nothing is begun.
 //
 // A delivery that an Eager has claimed and not yet taken when its process is killed
 // waits for ten seconds; one that runs, for its receiver's lease.
@@ -167,12 +168,10 @@ func (e *Eager) claim(ctx context.Context, fired waybill.EagerFired) bool {
 	if free == 0 {
 		return false
 	}
-	var receivers []string
-	for _, receiver := range e.registry.Receivers() {
-		if receiver.Eager {
-			receivers = append(receivers, receiver.Key)
-		}
-	}
+	receivers := slices.DeleteFunc(e.registry.Leases(), func(lease waybill.ReceiverLease) bool {
+		receiver, ok := e.registry.Receiver(lease.Receiver)
+		return !ok || !receiver.Eager
+	})
 	rows, err := e.store.ClaimFired(ctx, waybill.FiredRequest{
 		By: e.worker.ID(), Events: fired.Events, Receivers: receivers, Limit: free, Lease: eagerLease,
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/waybill-go/waybill"
 )
@@ -31,18 +30,22 @@ UPDATE waybill.delivery AS d
        SELECT id FROM waybill.delivery
         WHERE event_id = ANY($5::bigint[]) AND receiver = ANY($3::text[])
           AND status || '' = 'pending' AND available_at <= now()
+          AND ($6::text[])[array_position($3::text[], receiver)] <> ALL(ARRAY(` + pausedLanesSQL + `))
         ORDER BY id
         LIMIT $2
           FOR UPDATE SKIP LOCKED))` + claimReturning
 
 // ClaimFired claims rows of events that were just fired.
 func (s *Store) ClaimFired(ctx context.Context, request waybill.FiredRequest) ([]waybill.ClaimedRow, error) {
-	receivers := slices.Compact(slices.Sorted(slices.Values(request.Receivers)))
-	if request.Limit <= 0 || len(receivers) == 0 || len(request.Events) == 0 {
+	if request.Limit <= 0 || len(request.Receivers) == 0 || len(request.Events) == 0 {
 		return nil, nil
 	}
+	var receivers, lanes []string
+	for _, receiver := range request.Receivers {
+		receivers, lanes = append(receivers, receiver.Receiver), append(lanes, receiver.Lane)
+	}
 	rows, err := s.alone().claim(ctx, request.By, s.sql(claimFiredSQL),
-		request.By, request.Limit, receivers, request.Lease.Microseconds(), request.Events)
+		request.By, request.Limit, receivers, request.Lease.Microseconds(), request.Events, lanes)
 	if err != nil {
 		return nil, fmt.Errorf("claim rows of %d events: %w", len(request.Events), err)
 	}

@@ -116,6 +116,10 @@ func commitsAlone(tx DB) bool {
 		return pool
 	case *pgxpool.Pool:
 		return true
+	case *pgx.Conn:
+		return tx.PgConn().TxStatus() == 'I' // idle: no transaction is open on it
+	case *pgxpool.Conn:
+		return tx.Conn().PgConn().TxStatus() == 'I'
 	}
 	return false
 }

@@ -298,8 +298,9 @@ func TestEveryCallEndsOnASilentServer(t *testing.T) {
 			_, err := store.Events(ctx, waybill.EventsRequest{Name: "order.placed", Limit: 1})
 			return err
 		},
+		"FireAlone": func() error { _, err := store.FireAlone(ctx, orderPlaced{1}); return err },
 		"ClaimFired": func() error {
-			_, err := store.ClaimFired(ctx, waybill.FiredRequest{By: "w", Receivers: []string{"mail"}, Events: []int64{1}, Limit: 1, Lease: time.Minute})
+			_, err := store.ClaimFired(ctx, waybill.FiredRequest{By: "w", Receivers: []waybill.ReceiverLease{{Receiver: "mail", Lane: "mail"}}, Events: []int64{1}, Limit: 1, Lease: time.Minute})
 			return err
 		},
 		"Hasten": func() error { _, err := store.Hasten(ctx, nil); return err },

@@ -31,8 +31,9 @@ func (s *Store) Progress(ctx context.Context, request waybill.ProgressRequest) (
 	return progress, nil
 }
 
+// What was taken without a hand-off, eagerly, says nothing of the queue.
 const progressSQL = `
-SELECT max(handed_off_at) FILTER (WHERE taken_at IS NOT NULL AND handed_off_at <= now()), max(taken_at) FILTER (WHERE taken_at <= now()),
+SELECT max(handed_off_at) FILTER (WHERE taken_at IS NOT NULL AND handed_off_at <= now()), max(taken_at) FILTER (WHERE handed_off_at IS NOT NULL AND taken_at <= now()),
        COALESCE(bool_or(taken_at IS NULL AND handed_off_at IS NOT NULL AND lease_expires_at <= now()), false)
   FROM waybill.delivery
  WHERE status = 'claimed' AND ($1::text[] IS NULL OR receiver = ANY($1::text[])) AND receiver <> ALL($2::text[])`

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/waybill-go/waybill"
 )
@@ -35,7 +36,17 @@ func (s *Store) ClaimFired(ctx context.Context, request waybill.FiredRequest) ([
 	}
 	var claimed []waybill.ClaimedRow
 	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx, now int64) error {
-		rows, err := tx.QueryContext(ctx, firedSQL, orAllIDs(request.Events), jsonArray(request.Receivers), now, request.Limit)
+		paused, err := pausedLanes(ctx, tx, now)
+		if err != nil {
+			return err
+		}
+		var receivers []string
+		for _, receiver := range request.Receivers {
+			if !slices.Contains(paused, receiver.Lane) {
+				receivers = append(receivers, receiver.Receiver)
+			}
+		}
+		rows, err := tx.QueryContext(ctx, firedSQL, orAllIDs(request.Events), jsonArray(receivers), now, request.Limit)
 		if claimed, err = collect(rows, err, scanClaimed); err != nil || len(claimed) == 0 {
 			return err
 		}

@@ -25,7 +25,7 @@ func TestProgressIsThatOfTheQueue(t *testing.T) {
 		}
 	}
 	receivers := waybill.Keys(store.Registry().Receivers())
-	eager, err := store.ClaimFired(t.Context(), waybill.FiredRequest{By: "app", Events: events[1:], Receivers: receivers, Limit: 1, Lease: time.Minute})
+	eager, err := store.ClaimFired(t.Context(), waybill.FiredRequest{By: "app", Events: events[1:], Receivers: store.Registry().Leases(), Limit: 1, Lease: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ var eagerCases = []testCase{
 		b.eager("e", waybill.Options{Eager: true})
 		b.start("a")
 		ids := b.fire(Parcel{}, Parcel{}, Parcel{})
-		rows, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: relayID, Events: ids[:2], Receivers: []string{"e"}, Limit: 10, Lease: stamped})
+		rows, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: relayID, Events: ids[:2], Receivers: eagerly("e"), Limit: 10, Lease: stamped})
 		b.must(err)
 		equal(b, "claimed", len(rows), 2)
 		now := b.now()
@@ -78,10 +78,10 @@ var eagerCases = []testCase{
 			equal(b, "row", []any{row.Receiver, row.Status, row.ClaimedBy, row.ClaimedAt, row.HandedOffAt, row.TakenAt},
 				[]any{"e", waybill.Claimed, relayID, claimed.Claim.At, waybill.Stamp(0), waybill.Stamp(0)})
 		}
-		again, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: "another", Events: ids[:2], Receivers: []string{"e"}, Limit: 10, Lease: stamped})
+		again, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: "another", Events: ids[:2], Receivers: eagerly("e"), Limit: 10, Lease: stamped})
 		b.must(err)
 		equal(b, "claimed again", len(again), 0)
-		limited, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: relayID, Events: ids, Receivers: []string{"a", "e"}, Limit: 3, Lease: stamped})
+		limited, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: relayID, Events: ids, Receivers: eagerly("a", "e"), Limit: 3, Lease: stamped})
 		b.must(err)
 		equal(b, "within a limit", len(limited), 3)
 		d := b.take(rows[0].Message)[0]
@@ -101,17 +101,42 @@ var eagerCases = []testCase{
 			b.ack(waybill.Ack{Message: messageOf(d), Outcome: waybill.Outcome{Status: status, Attempted: true}})
 		}
 		b.unchanged(func() {
-			rows, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: relayID, Events: []int64{event}, Receivers: []string{"a", "c", "e"}, Limit: 10, Lease: stamped})
+			rows, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: relayID, Events: []int64{event}, Receivers: eagerly("a", "c", "e"), Limit: 10, Lease: stamped})
 			b.must(err)
 			equal(b, "claimed", len(rows), 0)
 		})
+	}},
+	{"is no progress of the queue", func(b *scene) {
+		b.eager("e", waybill.Options{Eager: true})
+		b.start()
+		event := b.fire(Parcel{})[0]
+		rows, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: relayID, Events: []int64{event}, Receivers: eagerly("e"), Limit: 10, Lease: stamped})
+		b.must(err)
+		b.take(rows[0].Message)
+		equal(b, "progress", b.progress(waybill.ProgressRequest{}), waybill.Progress{})
+	}},
+	{"leaves the rows of a lane that is paused", func(b *scene) {
+		b.eager("e", waybill.Options{Eager: true})
+		b.start()
+		event := b.fire(Parcel{})[0]
+		_, err := b.Store.PauseLane(b.ctx, waybill.PauseRequest{Lane: "default", By: "test", Reason: "r"})
+		b.must(err)
+		claim := func() int {
+			rows, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: relayID, Events: []int64{event}, Receivers: eagerly("e"), Limit: 10, Lease: stamped})
+			b.must(err)
+			return len(rows)
+		}
+		b.unchanged(func() { equal(b, "claimed in a pause", claim(), 0) })
+		_, err = b.Store.ResumeLane(b.ctx, "default")
+		b.must(err)
+		equal(b, "claimed after it", claim(), 1)
 	}},
 	// Nobody has a message of it: a relay that holds lapsed rows back must not wait for one.
 	{"has its lapsed rows claimed at once", func(b *scene) {
 		b.eager("e", waybill.Options{Eager: true})
 		b.start()
 		event := b.fire(Parcel{})[0]
-		_, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: "gone", Events: []int64{event}, Receivers: []string{"e"}, Limit: 10, Lease: time.Second})
+		_, err := b.Store.ClaimFired(b.ctx, waybill.FiredRequest{By: "gone", Events: []int64{event}, Receivers: eagerly("e"), Limit: 10, Lease: time.Second})
 		b.must(err)
 		b.SetClock(time.Minute)
 		rows, err := b.Store.ClaimLapsed(b.ctx, waybill.LapsedRequest{
@@ -123,6 +148,15 @@ var eagerCases = []testCase{
 }
 
 type other struct{}
+
+// eagerly names receivers of the default lane.
+func eagerly(keys ...string) []waybill.ReceiverLease {
+	receivers := make([]waybill.ReceiverLease, len(keys))
+	for i, key := range keys {
+		receivers[i] = waybill.ReceiverLease{Receiver: key, Lane: waybill.DefaultLane}
+	}
+	return receivers
+}
 
 // eager declares a receiver of Parcel.
 func (b *scene) eager(key string, options waybill.Options) {
