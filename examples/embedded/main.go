@@ -11,7 +11,6 @@ import (
 	"database/sql"
 	"errors"
 	"log"
-	"net"
 	"net/http"
 	"os/signal"
 	"syscall"
@@ -58,9 +57,7 @@ func run(ctx context.Context, address, path string) error {
 		return err
 	}
 	defer store.Close()
-	if _, err := store.Migrator().Up(ctx); err != nil {
-		return err
-	}
+	_, migrateErr := store.Migrator().Up(ctx)
 	err = store.InTx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, email TEXT NOT NULL)")
 		return err
@@ -69,11 +66,10 @@ func run(ctx context.Context, address, path string) error {
 	queue, queueErr := local.New(local.Config{})
 	r, relayErr := relay.New(relay.Config{Store: store, Backend: queue})
 	w, workerErr := worker.New(worker.Config{Store: store, Backend: queue})
-	listener, listenErr := net.Listen("tcp", address)
-	if err := errors.Join(err, queueErr, relayErr, workerErr, listenErr); err != nil {
+	if err := errors.Join(migrateErr, err, queueErr, relayErr, workerErr); err != nil {
 		return err
 	}
-	server := http.Server{Handler: http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+	server := http.Server{Addr: address, Handler: http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
 		if err := placeOrder(request.Context(), store, request.FormValue("email")); err != nil {
 			http.Error(answer, err.Error(), http.StatusInternalServerError)
 		}
@@ -81,7 +77,7 @@ func run(ctx context.Context, address, path string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.Run(ctx) })
 	group.Go(func() error { return w.Run(ctx) })
-	group.Go(func() error { return server.Serve(listener) })
+	group.Go(server.ListenAndServe)
 	group.Go(func() error { <-ctx.Done(); return server.Shutdown(context.WithoutCancel(ctx)) })
 	if err := group.Wait(); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -72,22 +72,26 @@ func (d sqlDriver) open(t testing.TB, address string, conns int, settings ...str
 	return db
 }
 
-// TestStoreOverDB runs the conformance suite over each driver, each case in a schema of
-// its own.
+// TestStoreOverDB runs the conformance suite over the driver that is not pgx's; `make
+// soak` runs it over pgx's as well.
 func TestStoreOverDB(t *testing.T) {
 	t.Parallel()
-	overEach(t, func(t *testing.T, d sqlDriver) {
-		address := services.Postgres(t)
-		pool, db := newPool(t, address, 5), d.open(t, address, 20)
-		var schemas atomic.Int64
-		storetest.Run(t, func(t *testing.T, reg *waybill.Registry) storetest.Harness {
-			schema := fmt.Sprintf("case_%d", schemas.Add(1))
-			h := sqlHarness(t, d, db, pool, reg, schema)
-			if err := h.Exec(t.Context(), h.Migrator.SQL()); err != nil {
-				t.Fatal(err)
-			}
-			return h
-		})
+	conform(t, sqlDrivers[0])
+}
+
+// conform runs each case of the suite in a schema of its own.
+func conform(t *testing.T, d sqlDriver) {
+	t.Helper()
+	address := services.Postgres(t)
+	pool, db := newPool(t, address, 5), d.open(t, address, 20)
+	var schemas atomic.Int64
+	storetest.Run(t, func(t *testing.T, reg *waybill.Registry) storetest.Harness {
+		schema := fmt.Sprintf("case_%d", schemas.Add(1))
+		h := sqlHarness(t, d, db, pool, reg, schema)
+		if err := h.Exec(t.Context(), h.Migrator.SQL()); err != nil {
+			t.Fatal(err)
+		}
+		return h
 	})
 }
 
