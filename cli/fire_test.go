@@ -30,15 +30,15 @@ func (s *site) owed() int {
 	return status.Owed
 }
 
-// payloads are those of a SQLite site's events, in order.
-func (s *site) payloads() (all []string) {
+// events are what a query says of each of a SQLite site's events, in order.
+func (s *site) events(column string) (all []string) {
 	s.t.Helper()
 	db, err := sql.Open("sqlite", strings.TrimPrefix(s.store, "sqlite:"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.Query(`SELECT name || '=' || payload FROM event ORDER BY id`)
+	rows, err := db.Query(`SELECT ` + column + ` FROM event ORDER BY id`)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -54,6 +54,15 @@ func (s *site) payloads() (all []string) {
 		s.t.Fatal(rows.Err())
 	}
 	return all
+}
+
+// payloads are the events with their names.
+func (s *site) payloads() []string { return s.events(`name || '=' || payload`) }
+
+// facts are what went beside the events.
+func (s *site) facts() []string {
+	return s.events(`version || ' ' || coalesce(headers, '-') || ' ' || coalesce(dedupe_key, '-') || ' ' ||
+		coalesce(occurred_at, '-') || ' ' || coalesce(correlation_id, '-')`)
 }
 
 func TestFireOne(t *testing.T) {
@@ -66,33 +75,6 @@ func TestFireOne(t *testing.T) {
 	if diff := cmp.Diff([]string{`order.placed={ "id": 1 }`}, s.payloads()); diff != "" || s.owed() != 2 {
 		t.Errorf("owed %d, events (-want +got):\n%s", s.owed(), diff)
 	}
-}
-
-// facts are what went beside a SQLite site's events, in order.
-func (s *site) facts() (all []string) {
-	s.t.Helper()
-	db, err := sql.Open("sqlite", strings.TrimPrefix(s.store, "sqlite:"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer db.Close()
-	rows, err := db.Query(`SELECT version || ' ' || coalesce(headers, '-') || ' ' || coalesce(dedupe_key, '-') || ' ' ||
-		coalesce(occurred_at, '-') || ' ' || coalesce(correlation_id, '-') FROM event ORDER BY id`)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			s.t.Fatal(err)
-		}
-		all = append(all, text)
-	}
-	if rows.Err() != nil {
-		s.t.Fatal(rows.Err())
-	}
-	return all
 }
 
 func TestFireWithWhatGoesBesideAnEvent(t *testing.T) {
