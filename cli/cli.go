@@ -144,3 +144,21 @@ func running(run func(cmd *cobra.Command, args []string) error) func(*cobra.Comm
 		return nil
 	}
 }
+
+// unlessStopped is the error of a command that runs until it is told to stop, but for
+// that of a start which was cut short by being told so: that is a stop like any other.
+func unlessStopped(cmd *cobra.Command, err error) error {
+	if cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// cutShort is the error of asking a server, unless it was cut short by the end of ctx:
+// then that is all there is to say, and not what the server may be like.
+func cutShort(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}

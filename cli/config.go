@@ -115,7 +115,7 @@ func (a *app) openStore(cmd *cobra.Command, connections int) (wire.Store, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := store.Reach(cmd.Context()); err != nil {
+	if err := cutShort(cmd.Context(), store.Reach(cmd.Context())); err != nil {
 		store.Close()
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -147,7 +147,7 @@ func (a *app) checkedStore(cmd *cobra.Command, connections int) (wire.Store, err
 	if err != nil {
 		return nil, err
 	}
-	if err := store.Check(cmd.Context()); err != nil {
+	if err := cutShort(cmd.Context(), store.Check(cmd.Context())); err != nil {
 		store.Close()
 		return nil, err
 	}

@@ -64,7 +64,11 @@ file of --receivers anew.`,
 			if err := errors.Join(f.check(cmd), a.wake.check(), f.window.check(cmd.Flags())); err != nil {
 				return err
 			}
-			return a.relay(cmd, f)
+			err := a.relay(cmd, f)
+			if f.once { // to be told to stop before all is handed off is no success
+				return err
+			}
+			return unlessStopped(cmd, err)
 		}),
 	}
 	flags := cmd.Flags()

@@ -46,7 +46,7 @@ it reads the file of --receivers anew; what runs then ends as it began.`,
 			if err := errors.Join(checkWorkerFlags(f.slots, f.drain), f.admin.check(), a.wake.check()); err != nil {
 				return err
 			}
-			return a.work(cmd, f)
+			return unlessStopped(cmd, a.work(cmd, f))
 		}),
 	}
 	flags := cmd.Flags()
@@ -162,7 +162,7 @@ func reachBackend(ctx context.Context, backend wire.Backend) error {
 	if backend == nil {
 		return nil
 	}
-	if err := backend.Reach(ctx); err != nil {
+	if err := cutShort(ctx, backend.Reach(ctx)); err != nil {
 		return fmt.Errorf("backend: %w", err)
 	}
 	return nil
@@ -175,7 +175,7 @@ func openQueue(ctx context.Context, backend wire.Backend, lane string) (wire.Que
 		return nil, err
 	}
 	if checker, ok := queue.(waybill.Checker); ok {
-		if err := checker.Check(ctx); err != nil {
+		if err := cutShort(ctx, checker.Check(ctx)); err != nil {
 			return nil, fmt.Errorf("backend: %w", err)
 		}
 	}
