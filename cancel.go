@@ -1,6 +1,6 @@
 package waybill
 
-import "errors"
+import "fmt"
 
 // CancelRequest names deliveries to withdraw before they run: those of the events,
 // narrowed by what else is set. At least one of Events and Deliveries is required. An
@@ -17,9 +17,11 @@ type CancelRequest struct {
 }
 
 // Validate refuses a request that names nothing: it would mean everything.
-func (r CancelRequest) Validate() error {
-	if r.Events == nil && r.Deliveries == nil {
-		return errors.New("cancel: name the events, or the deliveries, to cancel")
+func (r CancelRequest) Validate() error { return namesSome("cancel", r.Events, r.Deliveries) }
+
+func namesSome(what string, events, deliveries []int64) error {
+	if events == nil && deliveries == nil {
+		return fmt.Errorf("%s: name the events, or the deliveries, to %[1]s", what)
 	}
 	return nil
 }
@@ -44,9 +46,4 @@ type ReopenRequest struct {
 }
 
 // Validate refuses a request that names nothing: it would mean everything.
-func (r ReopenRequest) Validate() error {
-	if r.Events == nil && r.Deliveries == nil {
-		return errors.New("reopen: name the events, or the deliveries, to reopen")
-	}
-	return nil
-}
+func (r ReopenRequest) Validate() error { return namesSome("reopen", r.Events, r.Deliveries) }

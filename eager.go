@@ -2,6 +2,7 @@ package waybill
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -100,12 +101,12 @@ type CommitHook struct {
 	f  *func(ctx context.Context, fired EagerFired) bool
 }
 
-// Set keeps f until stop is called. It returns false if there is one already.
-func (o *CommitHook) Set(f func(ctx context.Context, fired EagerFired) bool) (stop func(), ok bool) {
+// Set keeps f until stop is called. It returns an error if there is one already.
+func (o *CommitHook) Set(f func(ctx context.Context, fired EagerFired) bool) (stop func(), err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.f != nil {
-		return nil, false
+		return nil, errors.New("the store tells somebody already what it commits")
 	}
 	o.f = &f
 	return func() {
@@ -114,7 +115,7 @@ func (o *CommitHook) Set(f func(ctx context.Context, fired EagerFired) bool) (st
 		if o.f == &f {
 			o.f = nil
 		}
-	}, true
+	}, nil
 }
 
 // Tell tells of what was committed, and returns the lanes that are left to wake, sorted.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/waybill-go/waybill"
@@ -10,11 +9,7 @@ import (
 
 // OnCommit has f called after each commit in which eager receivers were owed something.
 func (s *Store) OnCommit(f func(ctx context.Context, fired waybill.EagerFired) bool) (stop func(), err error) {
-	stop, ok := s.commits.Set(f)
-	if !ok {
-		return nil, errors.New("postgres: the store tells somebody already what it commits")
-	}
-	return stop, nil
+	return s.commits.Set(f)
 }
 
 // claimFiredSQL finds the rows by their events, which lead the unique key. Pending rows

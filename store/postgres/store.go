@@ -12,7 +12,9 @@
 // The application's transaction is its own: Fire adds one statement to it.
 // Everything after that is one conditional statement for each step, committed
 // alone, in the order of the files: fire, claim, lapsed, giveback, take, look,
-// extend, ack, runtx; pause stops the claims and takes of a lane. With a queue in the same database, the steps up to its
+// extend, ack, runtx; pause stops the claims and takes of a lane, and eager claims what
+// this process has just fired. Cancel and reopen are statements in the application's
+// transaction, as fire is. With a queue in the same database, the steps up to its
 // messages can be one transaction: claimtx. All of them go through database, whichever
 // it is.
 //

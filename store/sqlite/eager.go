@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -12,11 +11,7 @@ import (
 
 // OnCommit has f called after each commit in which eager receivers were owed something.
 func (s *Store) OnCommit(f func(ctx context.Context, fired waybill.EagerFired) bool) (stop func(), err error) {
-	stop, ok := s.commits.Set(f)
-	if !ok {
-		return nil, errors.New("the store tells somebody already what it commits")
-	}
-	return stop, nil
+	return s.commits.Set(f)
 }
 
 // Pending rows have never been claimed, or not since they were reopened.
